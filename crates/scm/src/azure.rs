@@ -15,7 +15,7 @@ use tokio::{sync::OnceCell, time::sleep};
 
 use self::commits::Known;
 use crate::{
-    common::{self, STILL_CHECKED},
+    common::{self, STILL_CHECKED, named, reference},
     error::{Cause, Error, Result},
     http::Http,
     names::{BranchName, CommitId, FilePath, Repository, printable},
@@ -182,14 +182,6 @@ impl Azure {
     }
 }
 
-fn reference(branch: &BranchName) -> String {
-    format!("refs/heads/{branch}")
-}
-
-fn named(repository: &Repository, number: u64) -> String {
-    format!("pull request {number} of {repository}")
-}
-
 fn check_text(text: &str) -> Result<()> {
     if text.chars().count() > TEXT {
         return Err(Error::invalid(format!(
@@ -238,12 +230,7 @@ impl GitHost for Azure {
 
     async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed> {
         common::check(commit)?;
-        let at = common::base(&commit.onto);
-        let head = self.head(repository, at).await?;
-        if head != commit.parent {
-            let what = format!("branch {at} of {repository}");
-            return Err(common::moved(&what, head.as_str(), &commit.parent));
-        }
+        common::expect_parent(self, repository, commit).await?;
         commits::commit(self, repository, commit).await
     }
 
@@ -487,8 +474,7 @@ impl GitHost for Azure {
         let pull = self.pull(repository, number).await?;
         let own = self.own().await?;
         if pull.created_by.id == own {
-            let what = format!("{} is the connection's own: it is not approved", named(repository, number));
-            return Err(Error::new(Cause::Refused, what));
+            return Err(common::is_own(repository, number));
         }
         let now = self.told(repository, number, pull).await?;
         if now.head_commit != head.as_str() {

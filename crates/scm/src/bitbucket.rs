@@ -177,12 +177,7 @@ impl GitHost for Bitbucket {
 
     async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed> {
         common::check(commit)?;
-        let at = common::base(&commit.onto);
-        let head = self.head(repository, at).await?;
-        if head != commit.parent {
-            let what = format!("branch {at} of {repository}");
-            return Err(common::moved(&what, head.as_str(), &commit.parent));
-        }
+        common::expect_parent(self, repository, commit).await?;
         commits::commit(self, repository, commit).await
     }
 
@@ -269,8 +264,7 @@ impl GitHost for Bitbucket {
     ) -> Result<PullRequest> {
         let now = self.pull_request(repository, number).await?;
         if now.head_commit != head.as_str() {
-            let what = format!("pull request {number} of {repository}");
-            return Err(common::moved(&what, &now.head_commit, head));
+            return Err(common::moved(&common::named(repository, number), &now.head_commit, head));
         }
         if now.state == PullRequestState::Merged {
             return Ok(now);
@@ -368,14 +362,11 @@ impl GitHost for Bitbucket {
         let pull = self.pull(repository, number).await?;
         let own = self.own().await?;
         if pull.author.as_ref().is_some_and(|author| author.uuid == own.uuid) {
-            let what =
-                format!("pull request {number} of {repository} is the connection's own: it is not approved");
-            return Err(Error::new(Cause::Refused, what));
+            return Err(common::is_own(repository, number));
         }
         let now = self.told(repository, pull).await?;
         if now.head_commit != head.as_str() {
-            let what = format!("pull request {number} of {repository}");
-            return Err(common::moved(&what, &now.head_commit, head));
+            return Err(common::moved(&common::named(repository, number), &now.head_commit, head));
         }
         self.http.send(Method::POST, self.at(repository, number, &["approve"]), &json!({})).await?;
         if body.is_empty() {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use crate::{
     error::{Cause, Error, Result},
     names::{BranchName, CommitId, Repository},
-    port::{Change, NewCommit, Onto, Scope},
+    port::{Change, GitHost, NewCommit, Onto, Scope},
 };
 
 /// Files of one commit.
@@ -55,6 +55,49 @@ pub(crate) fn base(onto: &Onto) -> &BranchName {
     }
 }
 
+/// Refuses a commit whose parent is not the head of the branch that it goes on top of.
+pub(crate) async fn expect_parent(
+    host: &dyn GitHost,
+    repository: &Repository,
+    commit: &NewCommit,
+) -> Result<()> {
+    let at = base(&commit.onto);
+    let head = host.head(repository, at).await?;
+    if head == commit.parent {
+        return Ok(());
+    }
+    Err(moved(&format!("branch {at} of {repository}"), head.as_str(), &commit.parent))
+}
+
+/// Refuses a new branch that is there, for a host that would put the commit on it where it is at the parent.
+pub(crate) async fn expect_new_branch(
+    host: &dyn GitHost,
+    repository: &Repository,
+    onto: &Onto,
+) -> Result<()> {
+    let Onto::NewBranch { branch, .. } = onto else { return Ok(()) };
+    match host.head(repository, branch).await {
+        Ok(_) => Err(taken(repository, branch)),
+        Err(error) if error.cause == Cause::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A new branch is there already.
+pub(crate) fn taken(repository: &Repository, branch: &BranchName) -> Error {
+    Error::new(Cause::Conflict, format!("{repository} has a branch {branch}"))
+}
+
+/// The full name of a branch.
+pub(crate) fn reference(branch: &BranchName) -> String {
+    format!("refs/heads/{branch}")
+}
+
+/// A pull request, as errors name it.
+pub(crate) fn named(repository: &Repository, number: u64) -> String {
+    format!("pull request {number} of {repository}")
+}
+
 pub(crate) fn moved(what: &str, is: &str, expected: &CommitId) -> Error {
     Error::new(Cause::Moved, format!("{what} is at {is}, not at {expected}"))
 }
@@ -84,18 +127,18 @@ pub(crate) fn mark(marker: &str) -> Result<String> {
 
 /// There may be the comment among those that are not read, so none is added.
 pub(crate) fn too_many_comments(repository: &Repository, number: u64) -> Error {
-    Error::new(
-        Cause::TooLarge,
-        format!("pull request {number} of {repository} has more comments than are read"),
-    )
+    Error::new(Cause::TooLarge, format!("{} has more comments than are read", named(repository, number)))
 }
 
 /// A merged pull request is not closed.
 pub(crate) fn is_merged(repository: &Repository, number: u64) -> Error {
-    Error::new(
-        Cause::Conflict,
-        format!("pull request {number} of {repository} is merged: it cannot be closed"),
-    )
+    Error::new(Cause::Conflict, format!("{} is merged: it cannot be closed", named(repository, number)))
+}
+
+/// The connection opened it itself, and not every host refuses its approval.
+pub(crate) fn is_own(repository: &Repository, number: u64) -> Error {
+    let what = format!("{} is the connection's own: it is not approved", named(repository, number));
+    Error::new(Cause::Refused, what)
 }
 
 /// An organisation's name, by the same rule as an owner's.

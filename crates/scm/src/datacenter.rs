@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::OnceCell;
 
 use crate::{
-    common,
+    common::{self, named, reference},
     connection::{Connection, Credentials},
     error::{Cause, Error, Result},
     http::Http,
@@ -196,17 +196,9 @@ impl DataCenter {
     }
 }
 
-fn reference(branch: &BranchName) -> String {
-    format!("refs/heads/{branch}")
-}
-
 /// As git's addresses name a repository.
 fn by_git(repository: &Repository) -> Result<Repository> {
     Repository::parse(&format!("{repository}.git"))
-}
-
-fn named(repository: &Repository, number: u64) -> String {
-    format!("pull request {number} of {repository}")
 }
 
 #[async_trait]
@@ -463,8 +455,7 @@ impl GitHost for DataCenter {
         let pull = self.pull(repository, number).await?;
         let own = self.user("an approval").await?;
         if pull.author.as_ref().is_some_and(|author| author.user.name == own.name) {
-            let what = format!("{} is the connection's own: it is not approved", named(repository, number));
-            return Err(Error::new(Cause::Refused, what));
+            return Err(common::is_own(repository, number));
         }
         if !pull.is_at(head.as_str()) {
             let is = pull.from_ref.latest_commit.unwrap_or_default();

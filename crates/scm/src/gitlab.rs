@@ -124,12 +124,7 @@ impl GitHost for GitLab {
 
     async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed> {
         common::check(commit)?;
-        let at = common::base(&commit.onto);
-        let head = self.head(repository, at).await?;
-        if head != commit.parent {
-            let what = format!("branch {at} of {repository}");
-            return Err(common::moved(&what, head.as_str(), &commit.parent));
-        }
+        common::expect_parent(self, repository, commit).await?;
         commits::commit(self, repository, commit).await
     }
 
@@ -232,8 +227,7 @@ impl GitHost for GitLab {
             let is_checked = now.is_checked();
             let now = now.told();
             if now.head_commit != head.as_str() {
-                let what = format!("pull request {number} of {repository}");
-                return Err(common::moved(&what, &now.head_commit, head));
+                return Err(common::moved(&common::named(repository, number), &now.head_commit, head));
             }
             if now.state == PullRequestState::Merged {
                 return Ok(now);

@@ -108,7 +108,7 @@ impl Plain {
 }
 
 async fn branch_of(mirror: &Mirror, branch: &BranchName) -> Result<Oid> {
-    let spec = RefSpec::parse(&format!("refs/heads/{branch}")).map_err(Error::from)?;
+    let spec = RefSpec::parse(&common::reference(branch)).map_err(Error::from)?;
     let mirror = mirror.clone();
     let Resolved { commit, .. } = blocking(move || mirror.resolve(&spec)).await?;
     Ok(commit)
@@ -238,7 +238,7 @@ impl GitHost for Plain {
         if let Onto::NewBranch { branch, .. } = &new.onto
             && branch_of(&mirror, branch).await.is_ok()
         {
-            return Err(Error::new(Cause::Conflict, format!("{repository} has a branch {branch}")));
+            return Err(common::taken(repository, branch));
         }
         let kinds = kinds(&mirror, parent).await?;
         let changes: Result<Vec<FileChange>> =

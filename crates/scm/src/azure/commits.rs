@@ -7,7 +7,7 @@ use chrono::Utc;
 use reqwest::{Method, Url};
 use serde_json::{Value, json};
 
-use super::{Azure, reference, wire};
+use super::{Azure, wire};
 use crate::{
     common,
     error::{Cause, Error, Result},
@@ -19,14 +19,7 @@ use crate::{
 const FEW: usize = 8;
 
 pub(super) async fn commit(host: &Azure, repository: &Repository, new: &NewCommit) -> Result<Committed> {
-    if let Onto::NewBranch { branch, .. } = &new.onto {
-        match host.head(repository, branch).await {
-            // It would get the commit where it is at the parent.
-            Ok(_) => return Err(taken(repository, branch.as_str())),
-            Err(error) if error.cause == Cause::NotFound => {}
-            Err(error) => return Err(error),
-        }
-    }
+    common::expect_new_branch(host, repository, &new.onto).await?;
     let known = known(host, repository, new).await?;
     let mut changes: Vec<Value> = Vec::with_capacity(new.changes.len());
     for change in &new.changes {
@@ -50,7 +43,7 @@ pub(super) async fn commit(host: &Azure, repository: &Repository, new: &NewCommi
         commit["author"] = json!({"name": author.name, "email": author.email, "date": now});
     }
     // A branch that is not there begins at what is told as its old commit.
-    let update = json!({"name": reference(new.onto.branch()), "oldObjectId": new.parent.as_str()});
+    let update = json!({"name": common::reference(new.onto.branch()), "oldObjectId": new.parent.as_str()});
     let body = json!({"refUpdates": [update], "commits": [commit]});
     let pushed: wire::Pushed =
         match host.http.send(Method::POST, host.of(repository, &["pushes"]), &body).await {
@@ -77,10 +70,6 @@ async fn cause(host: &Azure, repository: &Repository, new: &NewCommit, error: Er
         (_, Err(error)) => return Err(error),
     };
     Ok(error.with_cause(cause))
-}
-
-fn taken(repository: &Repository, branch: &str) -> Error {
-    Error::new(Cause::Conflict, format!("{repository} has a branch {branch}"))
 }
 
 /// Those of a commit's paths that are files of its parent.

@@ -9,18 +9,11 @@ use crate::{
     common,
     error::{Cause, Error, Result},
     names::{CommitId, Repository},
-    port::{Change, Committed, EntryKind, GitHost as _, NewCommit, Onto},
+    port::{Change, Committed, EntryKind, GitHost as _, NewCommit},
 };
 
 pub(super) async fn commit(host: &Bitbucket, repository: &Repository, new: &NewCommit) -> Result<Committed> {
-    if let Onto::NewBranch { branch, .. } = &new.onto {
-        match host.head(repository, branch).await {
-            // It would get the commit where it is at the parent.
-            Ok(_) => return Err(taken(repository, branch.as_str())),
-            Err(error) if error.cause == Cause::NotFound => {}
-            Err(error) => return Err(error),
-        }
-    }
+    common::expect_new_branch(host, repository, &new.onto).await?;
     let mut form = Form::new()?;
     form.field("message", new.message.as_bytes());
     form.field("branch", new.onto.branch().as_str().as_bytes());
@@ -60,10 +53,6 @@ pub(super) async fn commit(host: &Bitbucket, repository: &Repository, new: &NewC
     let location = reply.headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let made = location.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     Ok(Committed { commit: common::commit_id(made)?, parent: new.parent.clone() })
-}
-
-fn taken(repository: &Repository, branch: &str) -> Error {
-    Error::new(Cause::Conflict, format!("{repository} has a branch {branch}"))
 }
 
 pub(super) enum Known {

@@ -48,7 +48,7 @@ pub(super) async fn commit(hub: &Hub, repository: &Repository, new: &NewCommit) 
     let branch = new.onto.branch();
     let moved = match &new.onto {
         Onto::NewBranch { .. } => {
-            let body = json!({"ref": format!("refs/heads/{branch}"), "sha": made.sha});
+            let body = json!({"ref": common::reference(branch), "sha": made.sha});
             hub.http.send(Method::POST, hub.of(repository, &["git/refs"]), &body).await
         }
         Onto::Branch(_) => {

@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use reqwest::{Method, Url};
 use secrecy::ExposeSecret as _;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -80,6 +81,30 @@ impl Hub {
         let found: List<wire::Pull> = self.http.list(&url, self.size()).await?;
         let mut found = found.items.into_iter().map(|pull| pull.told(repository));
         Ok(found.find(|pull| !pull.fork && pull.head == new.head.as_str() && pull.base == new.base.as_str()))
+    }
+
+    /// All pages of a list that is a part of an object.
+    async fn list_in<P: DeserializeOwned, T>(
+        &self,
+        url: &Url,
+        list_of: impl Fn(P) -> Vec<T>,
+    ) -> Result<List<T>> {
+        let (name, most) = self.size();
+        let (mut items, mut read) = (Vec::new(), 0);
+        for page in 1..=self.http.pages() {
+            let mut url = url.clone();
+            url.query_pairs_mut().append_pair("page", &page.to_string()).append_pair(name, &most.to_string());
+            let reply = self.http.get(url).await?;
+            self.http.count(&reply, &mut read)?;
+            let found = list_of(reply.json()?);
+            // Gitea tells of no next page here: one that is not full is the last.
+            let is_last = found.len() < most;
+            items.extend(found);
+            if is_last {
+                return Ok(List { items, cut: false });
+            }
+        }
+        Ok(List { items, cut: true })
     }
 
     async fn patch(&self, repository: &Repository, number: u64, body: &Value) -> Result<PullRequest> {
@@ -320,21 +345,16 @@ impl GitHost for Hub {
     }
 
     async fn checks(&self, repository: &Repository, commit: &CommitId) -> Result<List<Check>> {
-        let (name, most) = self.size();
-        let at = |what: &str| {
-            let mut url = self.of(repository, &["commits", commit.as_str(), what]);
-            url.query_pairs_mut().append_pair(name, &most.to_string());
-            url
-        };
-        let found: wire::Statuses = self.http.get(at("status")).await?.json()?;
-        let mut items: Vec<Check> =
-            found.statuses.unwrap_or_default().into_iter().map(wire::Status::told).collect();
-        let mut cut = items.len() >= most;
+        let at = |what: &str| self.of(repository, &["commits", commit.as_str(), what]);
+        let statuses = |found: wire::Statuses| found.statuses.unwrap_or_default();
+        let found = self.list_in(&at("status"), statuses).await?;
+        let mut cut = found.cut;
+        let mut items: Vec<Check> = found.items.into_iter().map(wire::Status::told).collect();
         // What runs as a check is no status at GitHub.
         if self.dialect == Dialect::GitHub {
-            let found: wire::CheckRuns = self.http.get(at("check-runs")).await?.json()?;
-            cut |= found.check_runs.len() >= most;
-            items.extend(found.check_runs.into_iter().map(wire::CheckRun::told));
+            let found = self.list_in(&at("check-runs"), |found: wire::CheckRuns| found.check_runs).await?;
+            cut |= found.cut;
+            items.extend(found.items.into_iter().map(wire::CheckRun::told));
         }
         Ok(List { items, cut })
     }

@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use plural_scm::{
-    Cause, Change, Connection, Credentials, NewPullRequest, Options, PullRequestEdit, Repository, Verdict,
-    connect,
+    Cause, Change, Connection, Credentials, NewPullRequest, Options, PullRequestEdit, Repository,
+    StatusState, Verdict, connect,
 };
 use plural_testkit::{ScmDialect, ScmServer};
 
-use crate::support::{World, connection, delete, file, mirrors, options, to_main, write};
+use crate::support::{World, branch, connection, delete, file, mirrors, options, to_main, write};
 
 /// A world of Bitbucket Data Center, signed in to by this user's name and slug.
 fn by_password(username: &str, slug: Option<&str>) -> World {
@@ -171,6 +171,30 @@ async fn the_head_of_azure_devops_is_the_branchs_own() {
     // The host has not looked for conflicts since.
     let now = world.host.pull_request(&world.repository, number).await.unwrap();
     assert_eq!(now.head_commit, world.head("behind").await.as_str());
+}
+
+#[tokio::test]
+async fn all_checks_of_a_commit_are_read() {
+    // Two whole pages, and one check more.
+    for (dialect, count) in [(ScmDialect::GitHub, 201), (ScmDialect::Gitea, 101)] {
+        let server = ScmServer::start(dialect).unwrap();
+        let host = connect(&connection(dialect, server.api_url(), server.token()), &options()).unwrap();
+        let repository = Repository::parse("plural/fleet").unwrap();
+        let head = host.head(&repository, &branch("main")).await.unwrap();
+        for number in 1..count {
+            server.report(head.as_str(), &format!("check-{number}"), "success");
+        }
+        server.report(head.as_str(), "last", "failure");
+        let checks = host.checks(&repository, &head).await.unwrap();
+        assert_eq!((checks.items.len(), checks.cut), (count, false), "{dialect:?}");
+        let failed: Vec<&str> = checks
+            .items
+            .iter()
+            .filter(|check| check.state == StatusState::Failure)
+            .map(|check| check.context.as_str())
+            .collect();
+        assert_eq!(failed, ["last"], "{dialect:?}");
+    }
 }
 
 #[tokio::test]

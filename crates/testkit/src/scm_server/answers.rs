@@ -143,8 +143,11 @@ impl Host {
             ("GET", ["commits", commit, "status"]) => {
                 let key = if self.dialect == ScmDialect::GitHub { "state" } else { "status" };
                 let told = |status: Value| json!({"context": status["context"], key: status["state"]});
-                let told: Vec<Value> =
-                    self.newest_statuses(commit, "context").into_iter().map(told).collect();
+                let size = if self.dialect == ScmDialect::GitHub { of("per_page") } else { of("limit") };
+                let size: usize = size.parse().unwrap_or(30);
+                let page: usize = of("page").parse().unwrap_or(1).max(1);
+                let newest = self.newest_statuses(commit, "context").into_iter();
+                let told: Vec<Value> = newest.skip((page - 1) * size).take(size).map(told).collect();
                 ok(json!({"state": "pending", "statuses": told}))
             }
             ("GET", ["commits", _, "check-runs"]) if self.dialect == ScmDialect::GitHub => {

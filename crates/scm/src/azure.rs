@@ -34,8 +34,6 @@ const PREVIEW: &str = "7.1-preview.1";
 const PAGE: usize = 100;
 /// Characters of a pull request's text.
 const TEXT: usize = 4000;
-/// Statuses of one page.
-const STATUSES: usize = 100;
 /// Characters of a status' description.
 const DESCRIPTION: usize = 255;
 /// What a webhook tells of: a service hook is about one kind of event.
@@ -430,16 +428,18 @@ impl GitHost for Azure {
     }
 
     async fn checks(&self, repository: &Repository, commit: &CommitId) -> Result<List<Check>> {
-        let mut items = Vec::new();
-        for page in 0..self.http.pages() {
+        let (mut items, mut read) = (Vec::new(), 0);
+        for _ in 0..self.http.pages() {
             let mut url = self.of(repository, &["commits", commit.as_str(), "statuses"]);
             url.query_pairs_mut()
                 .append_pair("latestOnly", "true")
-                .append_pair("top", &STATUSES.to_string())
-                .append_pair("skip", &(page * STATUSES).to_string());
-            let found = self.all::<wire::Status>(url).await?;
-            let is_last = found.len() < STATUSES;
-            items.extend(found.into_iter().map(wire::Status::told));
+                .append_pair("top", &PAGE.to_string())
+                .append_pair("skip", &items.len().to_string());
+            let reply = self.http.get(url).await?;
+            self.http.count(&reply, &mut read)?;
+            let found: wire::Page<wire::Status> = reply.json()?;
+            let is_last = found.value.len() < PAGE;
+            items.extend(found.value.into_iter().map(wire::Status::told));
             if is_last {
                 return Ok(List { items, cut: false });
             }

@@ -34,7 +34,7 @@ async fn somebody_else_approves_a_head(world: World) {
     world.other.approve(&world.repository, pull.number, &head, "fine").await.unwrap();
     let reviews = world.host.reviews(&world.repository, pull.number).await.unwrap().items;
     assert_eq!(reviews.len(), 1);
-    assert_eq!(reviews[0].verdict, Verdict::Approved);
+    assert_eq!((reviews[0].reviewer.as_str(), reviews[0].verdict), ("mallory", Verdict::Approved));
     assert!(reviews[0].commit.as_deref().is_none_or(|commit| commit == head.as_str()), "{reviews:?}");
     let error = world.host.approve(&world.repository, 99, &head, "").await.unwrap_err();
     assert_eq!(error.cause, Cause::NotFound, "{error}");

@@ -5,7 +5,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use super::{
-    answers::{Done, OTHER, SELF, made, no, ok, text},
+    answers::{Done, SELF, made, no, ok, text},
     state::{Comment, Hook, Host, Pull},
 };
 
@@ -253,7 +253,8 @@ impl Host {
                 ok(self.changed(index).into_iter().map(shown).collect())
             }
             ("POST", ["approve"]) => {
-                self.review(number, OTHER, "APPROVED");
+                let who = self.who.clone();
+                self.review(number, &who, "APPROVED");
                 ok(json!({}))
             }
             ("GET", ["comments"]) => {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     ScmDialect,
-    answers::{Done, OTHER, SELF, made, no, ok, text},
+    answers::{Done, SELF, made, no, ok, text},
     state::{Comment, Hook, Host, Pull},
 };
 
@@ -260,7 +260,8 @@ impl Host {
                 no(409, "SHA does not match HEAD of source branch")
             }
             ("POST", ["approve"]) => {
-                self.review(number, OTHER, "APPROVED");
+                let who = self.who.clone();
+                self.review(number, &who, "APPROVED");
                 made(json!({}))
             }
             ("GET", ["notes"]) => {

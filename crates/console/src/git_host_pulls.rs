@@ -3,28 +3,22 @@
 use async_trait::async_trait;
 use plural_app::ports::git_host_pulls::{HostCheck, HostPullHead, HostPulls};
 use plural_app::ports::git_hosts::HostResult;
-use plural_core::pull_request::PrStatus;
 use plural_core::stack_pull_comment::PullState;
-use plural_scm::{PullRequest, PullRequestState, Status, StatusState};
+use plural_scm::{PullRequest, Status, StatusState};
 
-use crate::git_hosts::{Connected, commit_id, repository, told};
+use crate::git_hosts::{Connected, commit_id, repository, status, told};
 
 #[async_trait]
 impl HostPulls for Connected {
     async fn pull(&self, of: &str, number: u64) -> HostResult<HostPullHead> {
         let pull = self.host.pull_request(&repository(of)?, number).await.map_err(told)?;
-        let status = match pull.state {
-            PullRequestState::Open => PrStatus::Open,
-            PullRequestState::Merged => PrStatus::Merged,
-            PullRequestState::Closed => PrStatus::Closed,
-        };
         // It becomes a part of what git is asked for.
         let sha = commit_id(&pull.head_commit)?.as_str().to_owned();
         Ok(HostPullHead {
             number: pull.number,
             url: pull.url,
             title: pull.title,
-            status,
+            status: status(pull.state),
             sha,
             fork: pull.fork,
             base: pull.base,

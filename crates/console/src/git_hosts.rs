@@ -172,7 +172,7 @@ pub(crate) fn told(error: plural_scm::Error) -> HostError {
     HostError { cause, message: error.message }
 }
 
-fn status(state: PullRequestState) -> PrStatus {
+pub(crate) fn status(state: PullRequestState) -> PrStatus {
     match state {
         PullRequestState::Open => PrStatus::Open,
         PullRequestState::Merged => PrStatus::Merged,
@@ -360,6 +360,7 @@ impl Host for Connected {
     async fn add_labels(&self, of: &str, number: u64, labels: &[String]) -> HostResult<()> {
         self.host.add_labels(&repository(of)?, number, labels).await.map_err(told)
     }
+
     async fn pull_request(&self, of: &str, number: u64) -> HostResult<HostPull> {
         Ok(pull(self.host.pull_request(&repository(of)?, number).await.map_err(told)?))
     }

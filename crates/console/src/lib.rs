@@ -6,6 +6,7 @@ mod agents;
 mod audit_streams;
 mod blobs;
 mod charts;
+mod child_program;
 mod config;
 mod gateway;
 mod git;

@@ -11,12 +11,11 @@ use async_trait::async_trait;
 use plural_app::ports::rules::Rules;
 use plural_core::stack_policy_rules::{RuleFile, RuleFinding};
 use plural_core::{Error, Result};
-use plural_kit::private_folder;
 use plural_rules::{ANSWER_BYTES, PLAN_FILE, RULES_FILE, RulesError, TIME};
-use plural_sandbox::{Helper, Limits, Program};
+use plural_sandbox::Limits;
 use tokio::sync::Semaphore;
 
-use crate::ChildProgram;
+use crate::{ChildProgram, child_program::fresh_folder};
 
 /// Plans that are checked at once: each takes a processor, and many times the memory of the plan.
 const AT_ONCE: usize = 2;
@@ -38,10 +37,7 @@ pub(crate) struct Evaluator {
 impl Evaluator {
     /// Removes what an earlier console left.
     pub(crate) fn open(folder: PathBuf, program: Option<ChildProgram>) -> io::Result<Self> {
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => private_folder(&folder)?,
-        }
+        fresh_folder(&folder)?;
         Ok(Self { program, folder, turns: Arc::new(Semaphore::new(AT_ONCE)) })
     }
 }
@@ -86,16 +82,14 @@ fn confined(
             Ok(input)
         })
         .map_err(|error| RulesError(format!("the rules cannot be laid out: {error}")))?;
-    let ChildProgram { program, sandbox, child } = program;
-    let helper = Helper { program: program.clone(), args: vec![sandbox.into()] };
-    let child = Program { path: program.clone(), args: vec![(*child).to_owned()], readable: Vec::new() };
     let limits = Limits {
         deadline: TIME + GRACE,
         cpu: TIME + GRACE,
         memory_bytes: MEMORY,
         output_bytes: ANSWER_BYTES,
     };
-    let printed = plural_sandbox::run(&helper, &child, input.path(), &limits)
+    let printed = program
+        .run(input.path(), &limits)
         .map_err(|error| RulesError(format!("the rules could not be evaluated: {error}")))?;
     plural_rules::read_answer(&printed)
 }

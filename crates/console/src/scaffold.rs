@@ -15,8 +15,7 @@ use plural_app::ports::scaffolds::{
     ScaffoldConflict, ScaffoldEntry, ScaffoldMerge, ScaffoldMerged, ScaffoldRun, Scaffolded, Scaffolds,
 };
 use plural_core::{Error, Result};
-use plural_kit::private_folder;
-use plural_sandbox::{Helper, Limits, Program, SandboxError};
+use plural_sandbox::{Limits, SandboxError};
 use plural_scaffold::{
     ANSWER_BYTES, MERGE_FILE, Merge, Outcome, REQUEST_FILE, Request, ScaffoldError,
     files::{Entry, File, Files},
@@ -27,7 +26,7 @@ use serde::Serialize;
 use similar::TextDiff;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::ChildProgram;
+use crate::{ChildProgram, child_program::fresh_folder};
 
 /// Runs at once: each takes a processor, and a few times the memory of the repository.
 const AT_ONCE: usize = 2;
@@ -64,10 +63,7 @@ impl Scaffolder {
     /// # Errors
     /// When the folder cannot be made.
     pub fn open(folder: PathBuf, program: Option<ChildProgram>, limits: Limits) -> io::Result<Self> {
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => private_folder(&folder)?,
-        }
+        fresh_folder(&folder)?;
         Ok(Self { program, limits, folder, turns: Arc::new(Semaphore::new(AT_ONCE)) })
     }
 
@@ -246,10 +242,7 @@ fn confined(
             Ok(input)
         })
         .map_err(|error| failed(format!("the request cannot be laid out: {error}")))?;
-    let ChildProgram { program, sandbox, child } = program;
-    let helper = Helper { program: program.clone(), args: vec![sandbox.into()] };
-    let child = Program { path: program.clone(), args: vec![(*child).to_owned()], readable: Vec::new() };
-    plural_sandbox::run(&helper, &child, input.path(), limits).map_err(|error| {
+    program.run(input.path(), limits).map_err(|error| {
         failed(match error {
             // What it wrote may hold parts of the request.
             SandboxError::Failed { status, .. } => format!("the automation's process failed ({status})"),

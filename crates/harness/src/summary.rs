@@ -8,25 +8,20 @@ pub(crate) fn of_terraform(plan: &Value) -> PlanSummary {
     let mut summary = PlanSummary::default();
     for resource in plan["resource_changes"].as_array().into_iter().flatten() {
         let change = &resource["change"];
-        let mut does = (false, false);
-        for action in change["actions"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            match action {
-                // Both where a resource is replaced.
-                "create" => {
-                    summary.add += 1;
-                    does.0 = true;
-                }
-                "delete" => {
-                    summary.destroy += 1;
-                    does.1 = true;
-                }
+        let actions = change["actions"].as_array().into_iter().flatten();
+        let actions: Vec<&str> = actions.filter_map(Value::as_str).collect();
+        for action in &actions {
+            match *action {
+                "create" => summary.add += 1,
+                "delete" => summary.destroy += 1,
                 "update" => summary.change += 1,
                 "no-op" | "read" => {}
                 // Forgotten, opened, or what a later version does.
                 _ => summary.other = true,
             }
         }
-        summary.replace += u64::from(does == (true, true));
+        // Both where a resource is replaced.
+        summary.replace += u64::from(actions.contains(&"create") && actions.contains(&"delete"));
         // It is taken into the state, or has another address there.
         summary.other |= !change["importing"].is_null() || !resource["previous_address"].is_null();
     }

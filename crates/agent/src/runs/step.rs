@@ -404,8 +404,7 @@ impl Stepper {
         };
         let left = *track.left.get_or_insert_with(Instant::now);
         let jobs = self.api.jobs(namespace, id).await?;
-        let secrets = self.api.secrets(namespace, id).await?;
-        track.at = track.at.max(jobs.iter().chain(&secrets).filter_map(At::of).max());
+        track.at = track.at.max(jobs.iter().filter_map(At::of).max());
         let mut stays = Duration::ZERO;
         for job in jobs.iter().filter(|job| !is_leaving(job)) {
             let rest = LEAVE.saturating_sub(left.elapsed());
@@ -418,6 +417,8 @@ impl Stepper {
         if !jobs.is_empty() {
             return Ok(Next::In(if stays.is_zero() { SOON } else { stays }));
         }
+        let secrets = self.api.secrets(namespace, id).await?;
+        track.at = track.at.max(secrets.iter().filter_map(At::of).max());
         let (notes, secrets): (Vec<Value>, Vec<Value>) = secrets.into_iter().partition(objects::is_note);
         for secret in secrets {
             self.api.delete_secret(&secret).await?;

@@ -5,13 +5,14 @@ mod s3;
 use std::{collections::HashSet, io, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use flate2::{Compression, write::GzEncoder};
 use futures::{StreamExt, stream};
 use plural_app::ports::blobs::{BlobStream, Blobs};
 use plural_core::{Error, Result};
 use plural_git::{BlobStore, Digest};
+use plural_render::{Tree, TreeLimits};
 
 pub(crate) use self::s3::S3Blobs;
+use crate::previews::gzipped;
 
 /// Bytes handed out at a time.
 const PIECE: usize = 256 << 10;
@@ -99,21 +100,11 @@ impl Blobs for Artifacts {
 
 /// The files of a tar below a folder of it, in a folder of this name.
 fn packed(artifact: &[u8], folder: &str, name: &str) -> io::Result<Vec<u8>> {
-    let mut out = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
-    for entry in tar::Archive::new(artifact).entries()? {
-        let mut entry = entry?;
-        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        let below = match folder {
-            "" => Some(path.as_str()),
-            folder => path.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')),
-        };
-        let Some(below) = below.filter(|_| entry.header().entry_type().is_file()) else { continue };
-        let mut header = tar::Header::new_gnu();
-        header.set_size(entry.size());
-        header.set_mode(0o644);
-        out.append_data(&mut header, format!("{name}/{below}"), &mut entry)?;
-    }
-    out.into_inner()?.finish()
+    let tree = Tree::from_tar(artifact, &TreeLimits::default()).map_err(io::Error::other)?;
+    gzipped(tree.walk(folder).map(|(path, content)| {
+        let below = path.strip_prefix(folder).unwrap_or(path).trim_start_matches('/');
+        (format!("{name}/{below}"), content)
+    }))
 }
 
 fn away(doing: &'static str, error: plural_git::Error) -> Error {

@@ -149,9 +149,14 @@ impl Previews for Renderers {
 
 fn archive(tar: &[u8], root: &str) -> std::io::Result<Vec<u8>> {
     let tree = Tree::from_tar(tar, &TreeLimits::default()).map_err(std::io::Error::other)?.below(root);
+    gzipped(tree.walk("").map(|(path, content)| (path.to_owned(), content)))
+}
+
+/// A compressed tar of files.
+pub(crate) fn gzipped<'f>(files: impl Iterator<Item = (String, &'f [u8])>) -> std::io::Result<Vec<u8>> {
     let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let mut archive = tar::Builder::new(gzip);
-    for (path, content) in tree.walk("") {
+    for (path, content) in files {
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
         header.set_mode(0o644);

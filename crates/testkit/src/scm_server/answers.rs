@@ -42,6 +42,12 @@ pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
+/// The pieces of an address below `root`. A slash in a name is encoded, so they are told apart first.
+pub(super) fn pieces(uri: &Uri, root: &str) -> Vec<String> {
+    let path = uri.path().strip_prefix(root).unwrap_or_default();
+    path.split('/').map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned()).collect()
+}
+
 impl Host {
     pub(super) fn answer(&mut self, who: &str, method: &Method, uri: &Uri, raw: &[u8]) -> Done {
         let body = &serde_json::from_slice(raw).unwrap_or(Value::Null);

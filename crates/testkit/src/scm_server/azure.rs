@@ -2,11 +2,10 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{Method, Uri};
-use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use super::{
-    answers::{Done, SELF, made, ok, text},
+    answers::{Done, SELF, made, ok, pieces, text},
     state::{Hook, Host, Pull},
 };
 
@@ -42,9 +41,7 @@ impl Host {
         of: impl Fn(&str) -> &'a str,
         body: &Value,
     ) -> Done {
-        let path = uri.path().strip_prefix("/api/").unwrap_or_default();
-        let parts: Vec<String> =
-            path.split('/').map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned()).collect();
+        let parts = pieces(uri, "/api/");
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         if parts.as_slice() == ["_apis", "connectionData"] {
             // This part of the API has no version that is released.

@@ -1,11 +1,10 @@
 //! What Bitbucket Cloud answers.
 
 use http::{Method, Uri};
-use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use super::{
-    answers::{Done, SELF, made, no, ok, text},
+    answers::{Done, SELF, made, no, ok, pieces, text},
     state::{Comment, Hook, Host, Pull},
 };
 
@@ -39,10 +38,7 @@ impl Host {
         body: &Value,
         raw: &[u8],
     ) -> Done {
-        // A slash in a name is encoded, so the pieces are told apart first.
-        let path = uri.path().strip_prefix("/api/").unwrap_or_default();
-        let parts: Vec<String> =
-            path.split('/').map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned()).collect();
+        let parts = pieces(uri, "/api/");
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let rest = match parts.as_slice() {
             ["user"] => return ok(user(&self.who)),

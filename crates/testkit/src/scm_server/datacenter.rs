@@ -1,11 +1,10 @@
 //! What Bitbucket Data Center answers. Its commits are made by git.
 
 use http::{Method, Uri};
-use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use super::{
-    answers::{Done, SELF, made, ok, text},
+    answers::{Done, SELF, made, ok, pieces, text},
     state::{Hook, Host, Pull},
 };
 
@@ -61,10 +60,7 @@ impl Host {
         of: impl Fn(&str) -> &'a str,
         body: &Value,
     ) -> Done {
-        // A slash in a name is encoded, so the pieces are told apart first.
-        let path = uri.path().strip_prefix("/rest/").unwrap_or_default();
-        let parts: Vec<String> =
-            path.split('/').map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned()).collect();
+        let parts = pieces(uri, "/rest/");
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let rest = match parts.as_slice() {
             ["branch-utils", "1.0", "projects", "plural", "repos", "fleet", "branches"]

@@ -2,12 +2,11 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{Method, Uri};
-use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use super::{
     ScmDialect,
-    answers::{Done, SELF, made, no, ok, text},
+    answers::{Done, SELF, made, no, ok, pieces, text},
     state::{Comment, Hook, Host, Pull},
 };
 
@@ -22,10 +21,7 @@ impl Host {
         of: impl Fn(&str) -> &'a str,
         body: &Value,
     ) -> Done {
-        // A slash in a name is encoded, so the pieces are told apart first.
-        let path = uri.path().strip_prefix("/api/").unwrap_or_default();
-        let parts: Vec<String> =
-            path.split('/').map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned()).collect();
+        let parts = pieces(uri, "/api/");
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let rest = match parts.as_slice() {
             ["user"] => return ok(json!({"username": self.who})),

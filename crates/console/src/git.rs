@@ -392,7 +392,7 @@ impl GitPort for Git {
         let removed = self.mirrors.retain(|key, unused| match key.as_str().parse() {
             Ok(id) => keep(id, unused),
             // Those of git hosts are made anew when a commit needs one. Whatever else that is, it is not ours.
-            Err(_) => !key.as_str().starts_with("scm-") || unused < HOST_MIRROR,
+            Err(_) => !key.as_str().starts_with(plural_scm::MIRROR_PREFIX) || unused < HOST_MIRROR,
         });
         removed.await.map(|removed| removed as u64).map_err(explain)
     }

@@ -31,7 +31,7 @@ mod signing;
 pub use connection::{Connection, Credentials, HostKind, Options, Proxies, connect};
 pub use error::{Cause, Error, Result};
 pub use names::{BranchName, CommitId, FilePath, Repository};
-pub use plain::{PlainConnection, connect_plain};
+pub use plain::{MIRROR_PREFIX, PlainConnection, connect_plain};
 pub use port::{
     Change, ChangedFile, Check, Committed, EntryKind, FileStatus, GitHost, List, MergeMethod, NewCommit,
     NewPullRequest, Onto, Opened, Person, PullRequest, PullRequestEdit, PullRequestState, Review, Scope,

@@ -21,6 +21,8 @@ use crate::{
     },
 };
 
+/// How the keys of mirrors of git hosts begin. Other mirrors have other keys.
+pub const MIRROR_PREFIX: &str = "scm-";
 /// Files and folders of a tree.
 const TREE: u64 = 200_000;
 /// Bytes of a file.
@@ -67,7 +69,7 @@ impl Plain {
     fn remote(&self, repository: &Repository) -> Result<Remote> {
         let of = &self.connection;
         let key = hex::encode(Sha256::digest(format!("{}\n{}\n{repository}", of.id, of.url)));
-        let key = MirrorKey::new(format!("scm-{}", &key[..40])).map_err(Error::from)?;
+        let key = MirrorKey::new(format!("{MIRROR_PREFIX}{}", &key[..40])).map_err(Error::from)?;
         let url = format!("{}/{repository}", of.url.trim().trim_end_matches('/'));
         let mut remote = Remote::new(key, &url).map_err(Error::from)?;
         remote = remote.with_credentials(of.credentials.clone()).with_host_keys(of.host_keys.clone());

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use plural_app::ports::git_host_pulls::{HostCheck, HostPullHead, HostPulls};
 use plural_app::ports::git_hosts::HostResult;
 use plural_core::stack_pull_comment::PullState;
-use plural_scm::{PullRequest, Status, StatusState};
+use plural_scm::{PullRequest, PullRequestState, Status, StatusState};
 
 use crate::git_hosts::{Connected, commit_id, repository, status, told};
 
@@ -13,7 +13,12 @@ impl HostPulls for Connected {
     async fn pull(&self, of: &str, number: u64) -> HostResult<HostPullHead> {
         let pull = self.host.pull_request(&repository(of)?, number).await.map_err(told)?;
         // It becomes a part of what git is asked for.
-        let sha = commit_id(&pull.head_commit)?.as_str().to_owned();
+        let sha = match commit_id(&pull.head_commit) {
+            Ok(sha) => sha.as_str().to_owned(),
+            // Not every host knows the head of one that is over: its branch, or the fork, may be gone.
+            Err(_) if pull.state != PullRequestState::Open => String::new(),
+            Err(error) => return Err(error),
+        };
         Ok(HostPullHead {
             number: pull.number,
             url: pull.url,

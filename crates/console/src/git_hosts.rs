@@ -408,8 +408,11 @@ impl Host for Connected {
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;
+    use plural_app::ports::git_host_pulls::HostPulls;
     use plural_core::ids::ScmConnectionId;
     use plural_core::scm_connection::{AzureDevops, ScmHeld, ScmSpec};
+    use plural_scm::Proxies;
+    use plural_testkit::{ScmDialect, ScmServer};
 
     use super::*;
 
@@ -513,6 +516,36 @@ mod tests {
         ] {
             assert_eq!(api_url(&connection_of(kind, spec)).unwrap().as_deref(), expected, "{kind:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_pull_request_that_is_over_is_told_without_its_head() {
+        let server = ScmServer::start(ScmDialect::GitHub).unwrap();
+        let connection = Connection {
+            id: "forge".to_owned(),
+            kind: HostKind::GitHub,
+            api_url: Some(server.api_url()),
+            credentials: Credentials::Token(server.token().into()),
+            signing_key: None,
+            user: None,
+            ca_pem: None,
+            proxy: None,
+        };
+        let options = Options {
+            reach: Reach::Local,
+            credentials_over_http: true,
+            proxies: Proxies::None,
+            ..Options::default()
+        };
+        let host = plural_scm::connect(&connection, &options).unwrap();
+        let connected = Connected { host, unsigned: None };
+        let number = server.open_by_another("More", "", "gone");
+        // Of an open one it is planned.
+        let error = connected.pull("plural/fleet", number).await.unwrap_err();
+        assert_eq!(error.cause, HostCause::Refused, "{error}");
+        server.close_by_another(number);
+        let told = connected.pull("plural/fleet", number).await.unwrap();
+        assert_eq!((told.status, told.sha.as_str()), (PrStatus::Closed, ""));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub struct HostPullHead {
     pub title: String,
     /// How it stands.
     pub status: PrStatus,
-    /// Head commit.
+    /// Head commit; nothing of one that is over and whose host does not tell it.
     pub sha: String,
     /// It comes from another repository, or from one that is gone.
     pub fork: bool,

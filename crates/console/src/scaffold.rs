@@ -70,7 +70,7 @@ impl Scaffolder {
     /// What the request changes, or why it changes nothing. Off the threads that answer requests.
     ///
     /// # Errors
-    /// `Unavailable` when too many automations run already.
+    /// `Unavailable` when too many automations run already, or the disk is full.
     pub async fn run(&self, request: Request) -> Result<std::result::Result<Outcome, ScaffoldError>> {
         Box::pin(self.ask(REQUEST_FILE, request, read_answer)).await
     }
@@ -78,7 +78,7 @@ impl Scaffolder {
     /// The trees merged, or why they are not. As [`Self::run`].
     ///
     /// # Errors
-    /// `Unavailable` when too many automations run already.
+    /// `Unavailable` when too many automations run already, or the disk is full.
     pub async fn merge_trees(&self, merge: Merge) -> Result<std::result::Result<Merged, ScaffoldError>> {
         self.ask(MERGE_FILE, merge, read_merged).await
     }
@@ -99,9 +99,10 @@ impl Scaffolder {
         let ran = tokio::task::spawn_blocking(move || {
             // Given back when the work ends, also where nobody waits for it any more.
             let _turn = turn;
-            confined(&program, &folder, (file, &request), &limits).and_then(|printed| read(&printed))
+            let printed = confined(&program, &folder, (file, &request), &limits)?;
+            Ok::<_, Error>(printed.and_then(|printed| read(&printed)))
         });
-        ran.await.map_err(|cause| Error::internal("running an automation", cause))
+        ran.await.map_err(|cause| Error::internal("running an automation", cause))?
     }
 
     async fn turn(&self) -> Result<OwnedSemaphorePermit> {
@@ -231,7 +232,7 @@ fn confined(
     folder: &Path,
     (file, request): (&str, &impl Serialize),
     limits: &Limits,
-) -> std::result::Result<Vec<u8>, ScaffoldError> {
+) -> Result<std::result::Result<Vec<u8>, ScaffoldError>> {
     // The folder is removed when this ends: the request may hold secrets.
     let input = tempfile::tempdir_in(folder)
         .and_then(|input| {
@@ -241,12 +242,15 @@ fn confined(
             file.flush()?;
             Ok(input)
         })
-        .map_err(|error| failed(format!("the request cannot be laid out: {error}")))?;
-    program.run(input.path(), limits).map_err(|error| {
+        // A full disk is no fault of the automation: what waits for it is done later.
+        .map_err(|error| {
+            Error::unavailable(format!("the request of an automation cannot be laid out: {error}"))
+        })?;
+    Ok(program.run(input.path(), limits).map_err(|error| {
         failed(match error {
             // What it wrote may hold parts of the request.
             SandboxError::Failed { status, .. } => format!("the automation's process failed ({status})"),
             error => error.to_string(),
         })
-    })
+    }))
 }

@@ -111,14 +111,14 @@ pub trait Scaffolds: Send + Sync + 'static {
     /// answer requests.
     ///
     /// # Errors
-    /// `Unavailable` when too many run already.
+    /// `Unavailable` when too many run already, or the disk is full.
     async fn run(&self, run: ScaffoldRun) -> Result<std::result::Result<Scaffolded, String>>;
 
     /// Brings files from what was made to what is to be made, with what became of them; or why not, in words. Off the threads that answer
     /// requests.
     ///
     /// # Errors
-    /// `Unavailable` when too many run already.
+    /// `Unavailable` when too many run already, or the disk is full.
     async fn merge(&self, merge: ScaffoldMerge) -> Result<std::result::Result<ScaffoldMerged, String>>;
 
     /// The difference of a file, as `git diff` shows it.

@@ -92,6 +92,15 @@ async fn an_automation_that_takes_too_much_memory_dies_alone() {
 }
 
 #[tokio::test]
+async fn a_disk_that_takes_nothing_is_no_fault_of_an_automation() {
+    let folder = tempfile::tempdir().unwrap();
+    let (work, scaffolder) = opened(folder.path(), Scaffolder::LIMITS);
+    std::fs::remove_dir(&work).unwrap();
+    let error = scaffolder.run(Request::default()).await.unwrap_err();
+    assert!(matches!(error, plural_core::Error::Unavailable { .. }), "{error}");
+}
+
+#[tokio::test]
 async fn trees_are_merged_as_they_are_here() {
     let tree = |text: &str| Files::of_texts([("f", text)]).unwrap();
     let merge =

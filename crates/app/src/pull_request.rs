@@ -112,11 +112,12 @@ pub trait PullRequestStore: Send + Sync + 'static {
         error: Option<&str>,
         at: DateTime<Utc>,
     ) -> Result<()>;
-    /// How it ended; what was asked is forgotten.
+    /// How it ended, with jobs of what follows; what was asked is forgotten.
     async fn pull_request_end(
         &self,
         id: PullRequestId,
         end: &PullRequestEnd,
+        jobs: &[NewJob],
         at: DateTime<Utc>,
     ) -> Result<()>;
 }

@@ -145,7 +145,7 @@ async fn one_that_the_console_opens_is_not_recorded_twice(database: TestDatabase
     );
     let url = seen.told.url.clone();
     let end = PullRequestEnd::Opened { url, title: "Add 9".to_owned(), status: PrStatus::Open };
-    store.pull_request_end(begun.id, &end, at).await.unwrap();
+    store.pull_request_end(begun.id, &end, &[], at).await.unwrap();
     assert!(!store.pull_request_adopt(&adopted, &[]).await.unwrap(), "it has that address already");
     let other = PullRequest {
         told: HostPullRequest { branch: "by-hand".to_owned(), ..told(10, PrStatus::Open) },

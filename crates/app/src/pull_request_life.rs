@@ -79,7 +79,7 @@ pub trait PullRequestLifeStore: Send + Sync + 'static {
     /// Records one that somebody else opened, with jobs of what follows; `false`, and nothing is written, where there is a record of its address, or the console is
     /// opening one of this branch itself.
     async fn pull_request_adopt(&self, adopted: &PullRequest, jobs: &[NewJob]) -> Result<bool>;
-    /// Repositories with open pull requests that were not listed since, at most so many.
+    /// Repositories with open pull requests that were not listed since, at most so many, and those first that wait for longest.
     async fn pull_requests_due(
         &self,
         since: DateTime<Utc>,

@@ -16,6 +16,7 @@ use crate::access::Write;
 use crate::app::App;
 use crate::job::{Job, JobFailure};
 use crate::ports::git::{CommitInfo, GitAccess, GitError, SourceSpec};
+use crate::ports::git_hosts::HostCause;
 use crate::stack::StackSelector;
 use crate::stack_pull_request::{PullAddress, StackRepository, run_pull};
 
@@ -47,8 +48,8 @@ struct Changed {
 }
 
 impl App {
-    /// Has a pull request planned for each stack that it reaches, as its host tells it now; how many runs were made. One that is over ends
-    /// the runs that it has. Twice is once.
+    /// Has a pull request planned for each stack that it reaches, as its host tells it now; how many runs were made. One that is over,
+    /// or deleted, ends the runs that it has. Twice is once.
     pub async fn stack_plans_for_pull_request(&self, address: &PullAddress) -> Result<u64> {
         let (connection, host) = match self.scm_host(address.connection_id).await {
             Ok(connected) => connected,
@@ -64,13 +65,21 @@ impl App {
         if known.is_empty() && repositories.is_empty() {
             return Ok(0);
         }
-        let pull = host.pull(&address.repository, address.number).await?;
-        if pull.status != PrStatus::Open {
+        let pull = match host.pull(&address.repository, address.number).await {
+            Ok(pull) => Some(pull),
+            Err(error) if error.cause == HostCause::NotFound && !known.is_empty() => {
+                // A host that shows the others deleted it.
+                host.pulls_open(&address.repository).await.map_err(|_| error)?;
+                None
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let Some(pull) = pull.filter(|pull| pull.status == PrStatus::Open) else {
             for seen in &known {
                 self.stack_pull_ends(seen, false).await?;
             }
             return Ok(0);
-        }
+        };
         let (paths, cut) = host.pull_paths(&address.repository, address.number).await?;
         let changed = Changed { paths, cut, base: pull.base.clone() };
         let pull = run_pull(address, connection.kind, pull);

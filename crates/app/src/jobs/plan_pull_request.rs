@@ -149,14 +149,14 @@ async fn reaches(
     let later = |error: GitError| Error::unavailable(error.message);
     app.mirror_renew(&access).await.map_err(|error| later(told("cannot fetch the repository", error)))?;
     let base = app.git.resolve(&access, &format!("refs/heads/{}", changed.base)).await.ok();
+    let is_head = |source: &StackSource| source.git.reference == "HEAD";
+    let is_default = stacks.iter().any(|(_, source)| is_head(source)) && {
+        let head = app.git.resolve(&access, "HEAD").await.ok();
+        head.is_some() && head.map(|head| head.sha) == base.as_ref().map(|base| base.sha.clone())
+    };
     let mut following = Vec::new();
     for (stack, source) in stacks {
-        let reference = source.git.reference.as_str();
-        let is_default = reference == "HEAD" && {
-            let head = app.git.resolve(&access, "HEAD").await.ok();
-            head.is_some() && head.map(|head| head.sha) == base.as_ref().map(|base| base.sha.clone())
-        };
-        if is_default || follows_branch(reference, &changed.base) {
+        if (is_default && is_head(&source)) || follows_branch(&source.git.reference, &changed.base) {
             following.push((stack, SourceSpec::from(&source.git)));
         }
     }

@@ -18,6 +18,8 @@ use crate::stack_pull_request::{PullAddress, StackRepository};
 const MAX_SEEN: usize = 20_000;
 /// Pull requests of one repository that one pass has planned; the next one goes on.
 const AT_ONCE: usize = 50;
+/// Repositories that a host cannot answer about, one after the other, until it counts as down.
+const DOWN_AFTER: usize = 10;
 /// Connections of one page.
 const CONNECTIONS: i64 = 100;
 
@@ -57,13 +59,22 @@ impl App {
             let page = self.list::<ScmConnection>(&system, &Search::default(), &args).await?;
             after = page.edges.last().map(|edge| edge.cursor.clone()).filter(|_| page.has_next_page);
             for connection in page.into_nodes() {
+                let mut failed = 0;
                 for slug in slugs(&connection, &repositories) {
                     match self.stack_pulls_listed(&connection, &slug).await {
-                        Ok(planned) => count += planned,
+                        Ok(planned) => {
+                            failed = 0;
+                            count += planned;
+                        }
                         Err(error) => {
+                            failed += usize::from(matches!(error, Error::Unavailable { .. }));
                             let error = error.log_text();
                             tracing::warn!(connection.id = %connection.id, slug, error, "cannot list pull requests; trying again");
                         }
+                    }
+                    // Each repository of a host that is down holds up all others until the request is given up.
+                    if failed >= DOWN_AFTER {
+                        break;
                     }
                 }
             }

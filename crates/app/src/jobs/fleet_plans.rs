@@ -21,7 +21,7 @@ use super::plan_pull_request::bring;
 use super::read_pull_request::KnownPullRequest;
 use crate::app::App;
 use crate::fleet_plan::{FleetAsked, FleetReached, FleetTarget, fleet_plan_tellers};
-use crate::job::{Job, JobFailure, NewJob};
+use crate::job::{ABOUT_A_DAY, Job, JobFailure, NewJob};
 use crate::ports::charts::{ComposeError, Composition, GitPart};
 use crate::ports::git::{Built, Closure, CommitInfo, GitAccess, GitError, SourceSpec};
 use crate::source::SourceLimits;
@@ -116,6 +116,8 @@ impl Job for EndFleetPlan {
 
 impl Job for TellFleetPlan {
     const KIND: &'static str = "tell_fleet_plan";
+    // A check that stays pending keeps everybody from merging.
+    const ATTEMPTS: u32 = ABOUT_A_DAY;
     type Payload = ToldFleetPlan;
 
     /// Two plans of a pull request are not told at once: each would add the comment that it does not find.

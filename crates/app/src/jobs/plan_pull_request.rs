@@ -14,7 +14,7 @@ use plural_core::{Error, Result};
 use super::prepare_stack_run::{closure, told};
 use crate::access::Write;
 use crate::app::App;
-use crate::job::{Job, JobFailure};
+use crate::job::{ABOUT_A_DAY, Job, JobFailure};
 use crate::ports::git::{CommitInfo, GitAccess, GitError, SourceSpec};
 use crate::ports::git_hosts::HostCause;
 use crate::stack::StackSelector;
@@ -26,6 +26,8 @@ pub enum PlanPullRequest {}
 
 impl Job for PlanPullRequest {
     const KIND: &'static str = "plan_pull_request";
+    // A head that was seen is not looked at again.
+    const ATTEMPTS: u32 = ABOUT_A_DAY;
     type Payload = PullAddress;
 
     fn key(pull: &PullAddress) -> String {

@@ -31,9 +31,7 @@ use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
 use crate::group::GroupSelector;
 use crate::job::{JobFailure, NewJob};
-use crate::jobs::{
-    BegunPullRequest, FollowMerge, KnownPullRequest, MergedPullRequest, OpenPullRequest, ReadPullRequest,
-};
+use crate::jobs::{BegunPullRequest, OpenPullRequest};
 use crate::ports::git_hosts::{Host, HostCause, HostCommit, HostNewPullRequest, HostOpened};
 use crate::ports::scaffolds::ScaffoldEntry;
 use crate::pr_automation::PrAutomationSelector;
@@ -394,7 +392,7 @@ impl App {
         let PendingPullRequest { begun, mut work, asked } = pending;
         let stop = match Box::pin(self.pull_request_steps(&begun, &mut work, &asked)).await {
             Ok(end) => {
-                let jobs = ended(id, &end)?;
+                let jobs = end.follows(id)?;
                 return Ok(self.store.pull_request_end(id, &end, &jobs, self.now()).await?);
             }
             Err(stop) => stop,
@@ -604,16 +602,6 @@ impl App {
     }
 }
 
-/// What follows once one is open: it is read back. Where somebody was faster and merged it, that is no news to who reads it then.
-fn ended(id: PullRequestId, end: &PullRequestEnd) -> Result<Vec<NewJob>> {
-    let PullRequestEnd::Opened { url: _, title: _, status } = end else { return Ok(Vec::new()) };
-    let mut jobs = vec![NewJob::of::<ReadPullRequest>(&KnownPullRequest { id })?];
-    if *status == PrStatus::Merged {
-        jobs.push(NewJob::of::<FollowMerge>(&MergedPullRequest { id })?);
-    }
-    Ok(jobs)
-}
-
 /// The branch that pull requests of an automation go to.
 pub(crate) fn base_of(spec: &PrAutomationSpec) -> String {
     spec.branch.clone().unwrap_or_else(|| "main".to_owned())
@@ -677,18 +665,6 @@ fn seal_context(id: PullRequestId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn one_that_is_open_is_read_back_and_a_merge_is_followed() {
-        let kinds = |end: PullRequestEnd| -> Vec<&'static str> {
-            let jobs = ended(PullRequestId::new(), &end).unwrap();
-            jobs.into_iter().map(|job| job.kind).collect()
-        };
-        let opened = |status| PullRequestEnd::Opened { url: String::new(), title: String::new(), status };
-        assert_eq!(kinds(opened(PrStatus::Open)), ["read_pull_request"]);
-        assert_eq!(kinds(opened(PrStatus::Merged)), ["read_pull_request", "follow_merge"]);
-        assert!(kinds(PullRequestEnd::Failed { error: "no".to_owned() }).is_empty());
-    }
 
     #[test]
     fn a_marker_is_of_one_pull_request_and_needs_its_seed() {

@@ -17,6 +17,7 @@ use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::fleet_plan::beginners;
 use crate::ports::git_host_pulls::HostCheck;
+use crate::records::there;
 use crate::repository::RepositorySelector;
 use crate::scm_connection::ScmConnectionSelector;
 
@@ -143,15 +144,6 @@ impl App {
     fn fleet_plan_link(&self, id: PullRequestId) -> Option<String> {
         let console = self.settings.public_url.as_deref()?.trim_end_matches('/');
         Some(format!("{console}/settings/pull-requests/{id}"))
-    }
-}
-
-/// What does not exist is not meant.
-fn there<T>(found: Result<T>) -> Result<Option<T>> {
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

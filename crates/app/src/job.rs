@@ -57,6 +57,9 @@ pub trait Job: Send + Sync + 'static {
     }
 }
 
+/// Attempts of about a day, for what is told to another party, or asked of it, and nobody asks for again: it may be down for long.
+pub const ABOUT_A_DAY: u32 = 34;
+
 /// Why an attempt failed.
 #[derive(Debug)]
 pub enum JobFailure {

@@ -13,6 +13,7 @@ use crate::access::{Audited, CreatePr, actor_name, noun};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
+use crate::jobs::{FollowMerge, KnownPullRequest, MergedPullRequest, ReadPullRequest};
 use crate::pr_automation::PrAutomationSelector;
 use crate::pr_instance::PrLedger;
 use crate::records::record;
@@ -81,6 +82,18 @@ pub enum PullRequestEnd {
     },
 }
 
+impl PullRequestEnd {
+    /// What follows once one is open: it is read back. Where somebody was faster and merged it, that is no news to who reads it then.
+    pub(crate) fn follows(&self, id: PullRequestId) -> Result<Vec<NewJob>> {
+        let Self::Opened { url: _, title: _, status } = self else { return Ok(Vec::new()) };
+        let mut jobs = vec![NewJob::of::<ReadPullRequest>(&KnownPullRequest { id })?];
+        if *status == PrStatus::Merged {
+            jobs.push(NewJob::of::<FollowMerge>(&MergedPullRequest { id })?);
+        }
+        Ok(jobs)
+    }
+}
+
 /// Writing pull requests.
 #[async_trait]
 pub trait PullRequestStore: Send + Sync + 'static {
@@ -112,11 +125,12 @@ pub trait PullRequestStore: Send + Sync + 'static {
         error: Option<&str>,
         at: DateTime<Utc>,
     ) -> Result<()>;
-    /// How it ended; what was asked is forgotten.
+    /// How it ended, with jobs of what follows; what was asked is forgotten.
     async fn pull_request_end(
         &self,
         id: PullRequestId,
         end: &PullRequestEnd,
+        jobs: &[NewJob],
         at: DateTime<Utc>,
     ) -> Result<()>;
 }
@@ -153,5 +167,22 @@ impl App {
         };
         let by = automation.audited_new(ctx, "pullRequest.record", "pull request", id, &opened.told.url);
         self.store.pull_request_record(by, &opened).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_is_open_is_read_back_and_a_merge_is_followed() {
+        let kinds = |end: PullRequestEnd| -> Vec<&'static str> {
+            let jobs = end.follows(PullRequestId::new()).unwrap();
+            jobs.into_iter().map(|job| job.kind).collect()
+        };
+        let opened = |status| PullRequestEnd::Opened { url: String::new(), title: String::new(), status };
+        assert_eq!(kinds(opened(PrStatus::Open)), ["read_pull_request"]);
+        assert_eq!(kinds(opened(PrStatus::Merged)), ["read_pull_request", "follow_merge"]);
+        assert!(kinds(PullRequestEnd::Failed { error: "no".to_owned() }).is_empty());
     }
 }

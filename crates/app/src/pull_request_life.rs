@@ -20,6 +20,7 @@ use crate::ctx::OpCtx;
 use crate::job::NewJob;
 use crate::jobs::{HeardPullRequest, KnownPullRequest, PlanPullRequest, ReadPullRequest};
 use crate::ports::git_hosts::{Host, HostCause, HostError, HostPull, HostResult};
+use crate::records::there;
 use crate::scm_connection::ScmConnectionSelector;
 use crate::scm_webhook::{ScmWebhookRow, ScmWebhookSelector};
 use crate::stack_pull_request::PullAddress;
@@ -76,10 +77,10 @@ pub trait PullRequestLifeStore: Send + Sync + 'static {
         jobs: &[NewJob],
         at: DateTime<Utc>,
     ) -> Result<bool>;
-    /// Records one that somebody else opened, with jobs of what follows; `false`, and nothing is written, where there is a record of its address, or the console is
-    /// opening one of this branch itself.
+    /// Records one that somebody else opened, with jobs of what follows; `false`, and nothing is written, where there is a record of its
+    /// address, or the console is opening one of this branch itself.
     async fn pull_request_adopt(&self, adopted: &PullRequest, jobs: &[NewJob]) -> Result<bool>;
-    /// Repositories with open pull requests that were not listed since, at most so many.
+    /// Repositories with open pull requests that were not listed since, at most so many, and those first that wait for longest.
     async fn pull_requests_due(
         &self,
         since: DateTime<Utc>,
@@ -176,10 +177,8 @@ impl App {
 
     /// Reads one back. What the host does not have any longer, or does not show, is said in its record.
     pub(crate) async fn pull_request_read(&self, id: PullRequestId) -> Result<()> {
-        let before = match self.get::<PullRequest>(&self.system_ctx(), &id).await {
-            Ok(before) => before,
-            Err(Error::NotFound { .. }) => return Ok(()),
-            Err(error) => return Err(error),
+        let Some(before) = there(self.get::<PullRequest>(&self.system_ctx(), &id).await)? else {
+            return Ok(());
         };
         // The host may not have it yet.
         let Ok(number) = before.number() else { return Ok(()) };
@@ -279,13 +278,13 @@ impl App {
 
     /// Has the git repositories fetched that a merge changed.
     pub(crate) async fn pull_request_merged(&self, id: PullRequestId) -> Result<()> {
-        let merged = match self.get::<PullRequest>(&self.system_ctx(), &id).await {
-            Ok(merged) => merged,
-            Err(Error::NotFound { .. }) => return Ok(()),
-            Err(error) => return Err(error),
+        let Some(merged) = there(self.get::<PullRequest>(&self.system_ctx(), &id).await)? else {
+            return Ok(());
         };
         let by = ScmConnectionSelector::Id(merged.connection_id);
-        let connection = self.get::<ScmConnection>(&self.system_ctx(), &by).await?;
+        let Some(connection) = there(self.get::<ScmConnection>(&self.system_ctx(), &by).await)? else {
+            return Ok(());
+        };
         let ids = self.scm_repositories(&connection, &merged.told.repository).await?;
         if ids.is_empty() { Ok(()) } else { self.store.repository_notify(&ids).await }
     }

@@ -8,11 +8,12 @@ use plural_core::scm_connection::ScmConnection;
 use plural_core::service::Service;
 use plural_core::specs::{Handle, KubeName};
 use plural_core::stack::Stack;
-use plural_core::{Error, PageArgs, Result};
+use plural_core::{PageArgs, Result};
 
 use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::ports::git_hosts::HostPull;
+use crate::records::there;
 use crate::service::{ServiceFilter, ServiceSelector};
 use crate::stack::StackSelector;
 
@@ -101,14 +102,5 @@ impl App {
             }
         }
         Ok(false)
-    }
-}
-
-/// What does not exist is not meant.
-fn there<T>(found: Result<T>) -> Result<Option<T>> {
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error),
     }
 }

@@ -31,7 +31,7 @@ use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
 use crate::group::GroupSelector;
 use crate::job::{JobFailure, NewJob};
-use crate::jobs::{BegunPullRequest, FollowMerge, MergedPullRequest, OpenPullRequest};
+use crate::jobs::{BegunPullRequest, OpenPullRequest};
 use crate::ports::git_hosts::{Host, HostCause, HostCommit, HostNewPullRequest, HostOpened};
 use crate::ports::scaffolds::ScaffoldEntry;
 use crate::pr_automation::PrAutomationSelector;
@@ -392,17 +392,8 @@ impl App {
         let PendingPullRequest { begun, mut work, asked } = pending;
         let stop = match Box::pin(self.pull_request_steps(&begun, &mut work, &asked)).await {
             Ok(end) => {
-                self.store.pull_request_end(id, &end, self.now()).await?;
-                if let PullRequestEnd::Opened { url: _, title: _, status } = end {
-                    // A poll finds it, too, should the console end right here.
-                    self.pull_requests_ask(vec![id]).await?;
-                    // Somebody was faster: that it is merged is no news to who reads it then.
-                    if status == PrStatus::Merged {
-                        let follow = NewJob::of::<FollowMerge>(&MergedPullRequest { id })?;
-                        self.store.jobs_enqueue(&[follow], self.now()).await?;
-                    }
-                }
-                return Ok(());
+                let jobs = end.follows(id)?;
+                return Ok(self.store.pull_request_end(id, &end, &jobs, self.now()).await?);
             }
             Err(stop) => stop,
         };
@@ -427,7 +418,8 @@ impl App {
                 Err(JobFailure::Retry(again))
             }
             None => {
-                Ok(self.store.pull_request_end(id, &PullRequestEnd::Failed { error }, self.now()).await?)
+                let end = PullRequestEnd::Failed { error };
+                Ok(self.store.pull_request_end(id, &end, &[], self.now()).await?)
             }
         }
     }
@@ -445,7 +437,7 @@ impl App {
             String::new()
         };
         let error = format!("the console gave it up ({why}){left}");
-        self.store.pull_request_end(id, &PullRequestEnd::Failed { error }, self.now()).await
+        self.store.pull_request_end(id, &PullRequestEnd::Failed { error }, &[], self.now()).await
     }
 
     async fn pull_request_steps(

@@ -9,7 +9,8 @@ use crate::jobs::{FollowMerge, KnownPullRequest, MergedPullRequest, PlanFleetOfP
 use crate::stack_pull_request::PullAddress;
 
 impl App {
-    /// The jobs of what follows from a change, or from the first look at one: its head was not known before. They are enqueued in the transaction that records `after`, or nothing is: this itself changes nothing.
+    /// The jobs of what follows from a change, or from the first look at one: its head was not known before. They are enqueued in the
+    /// transaction that records `after`, or nothing is: this itself changes nothing.
     ///
     /// It may be asked more than once about the same change, of one that was read twice at a time, and `before` may be older than what
     /// is recorded: jobs have a key, and look themselves. Of `after`, whatever its author can edit is a claim: its title, its labels, and

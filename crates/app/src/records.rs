@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use plural_core::access::{Actor, Scope, Visibility, visibility};
 use plural_core::page::Keyed;
 use plural_core::sort::{Place, Sort, SortColumn};
-use plural_core::{Page, PageArgs, PageRequest, Result};
+use plural_core::{Error, Page, PageArgs, PageRequest, Result};
 use uuid::Uuid;
 
 use crate::access::{Act, Authorized, Guarded, Noun, Read, authorize_each, authorize_installation};
@@ -165,6 +165,15 @@ impl App {
     {
         let visible = listed::<N>(ctx)?;
         SortedRecords::<N>::list_sorted(&*self.store, &visible, filter, sort, &sort.request(page)?).await
+    }
+}
+
+/// For whoever finds that something is gone, or is not shown to them, and has nothing to do then.
+pub(crate) fn there<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

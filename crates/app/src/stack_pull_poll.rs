@@ -1,8 +1,10 @@
 //! Looks for pull requests of the repositories that stacks follow: a webhook may be lost, and nobody has to make one.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
 
 use parking_lot::Mutex;
+use plural_core::ids::ScmConnectionId;
 use plural_core::page::PageArgs;
 use plural_core::scm_connection::{ScmConnection, ScmType};
 use plural_core::scm_webhook::identities;
@@ -18,25 +20,46 @@ use crate::stack_pull_request::{PullAddress, StackRepository};
 const MAX_SEEN: usize = 20_000;
 /// Pull requests of one repository that one pass has planned; the next one goes on.
 const AT_ONCE: usize = 50;
+/// Repositories of one connection that one pass lists; the next one goes on. Hosts count requests, and a webhook tells sooner.
+const LISTED: usize = 100;
+/// Repositories that a host cannot answer about, one after the other, until it counts as down.
+const DOWN_AFTER: usize = 10;
 /// Connections of one page.
 const CONNECTIONS: i64 = 100;
 
-/// The heads that this console has seen of open pull requests, with the branches that they go into, by their keys.
+/// What this console has seen of pull requests.
 #[derive(Default)]
-pub(crate) struct SeenPulls(Mutex<HashMap<String, String>>);
+pub(crate) struct SeenPulls {
+    /// The heads of open ones, with the branches that they go into, by their keys.
+    heads: Mutex<HashMap<String, String>>,
+    /// The repository of each connection that was listed last.
+    listed: Mutex<HashMap<ScmConnectionId, String>>,
+}
 
 impl SeenPulls {
     /// Whether this head is another one than was seen last.
     fn is_news(&self, key: &str, head: &str) -> bool {
-        self.0.lock().get(key).is_none_or(|seen| seen != head)
+        self.heads.lock().get(key).is_none_or(|seen| seen != head)
     }
 
     fn saw(&self, key: String, head: String) {
-        let mut seen = self.0.lock();
+        let mut seen = self.heads.lock();
         if seen.len() >= MAX_SEEN {
             seen.clear();
         }
         seen.insert(key, head);
+    }
+
+    /// Those of a connection's repositories whose turn it is: behind the one that was listed last, and then from the first one on.
+    fn turn(&self, connection: ScmConnectionId, slugs: &BTreeSet<String>) -> Vec<String> {
+        let last = self.listed.lock().get(&connection).cloned().unwrap_or_default();
+        let behind = slugs.range::<str, _>((Bound::Excluded(last.as_str()), Bound::Unbounded));
+        let before = slugs.range::<str, _>((Bound::Unbounded, Bound::Included(last.as_str())));
+        behind.chain(before).take(LISTED).cloned().collect()
+    }
+
+    fn listed(&self, connection: ScmConnectionId, slug: String) {
+        self.listed.lock().insert(connection, slug);
     }
 }
 
@@ -57,13 +80,23 @@ impl App {
             let page = self.list::<ScmConnection>(&system, &Search::default(), &args).await?;
             after = page.edges.last().map(|edge| edge.cursor.clone()).filter(|_| page.has_next_page);
             for connection in page.into_nodes() {
-                for slug in slugs(&connection, &repositories) {
+                let mut failed = 0;
+                for slug in self.seen_pulls.turn(connection.id, &slugs(&connection, &repositories)) {
                     match self.stack_pulls_listed(&connection, &slug).await {
-                        Ok(planned) => count += planned,
+                        Ok(planned) => {
+                            failed = 0;
+                            count += planned;
+                        }
                         Err(error) => {
+                            failed += usize::from(matches!(error, Error::Unavailable { .. }));
                             let error = error.log_text();
                             tracing::warn!(connection.id = %connection.id, slug, error, "cannot list pull requests; trying again");
                         }
+                    }
+                    self.seen_pulls.listed(connection.id, slug);
+                    // Each repository of a host that is down holds up all others until the request is given up.
+                    if failed >= DOWN_AFTER {
+                        break;
                     }
                 }
             }
@@ -134,7 +167,7 @@ fn slug(connection: &ScmConnection, identity: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;
-    use plural_core::ids::{ProjectId, RepositoryId, ScmConnectionId};
+    use plural_core::ids::{ProjectId, RepositoryId};
     use plural_core::scm_connection::{ScmHeld, ScmSpec};
 
     use super::*;
@@ -175,6 +208,29 @@ mod tests {
         assert_eq!(found(Some(ours), ScmType::Gitea), ["acme/infra"]);
         assert_eq!(found(None, ScmType::Gitea), ["acme/infra", "acme/shop"]);
         assert_eq!(found(Some(ours), ScmType::Plain), [""; 0]);
+    }
+
+    #[test]
+    fn each_repository_has_its_turn() {
+        let (seen, connection) = (SeenPulls::default(), ScmConnectionId::new());
+        let slugs: BTreeSet<String> = (0..LISTED + 20).map(|number| format!("acme/{number:04}")).collect();
+        let all: Vec<String> = slugs.iter().cloned().collect();
+        let pass = || {
+            let turn = seen.turn(connection, &slugs);
+            for slug in &turn {
+                seen.listed(connection, slug.clone());
+            }
+            turn
+        };
+        assert_eq!(pass(), all[..LISTED]);
+        assert_eq!(pass(), [&all[LISTED..], &all[..LISTED - 20]].concat());
+        // One that went meanwhile is no end of it, and other connections have their own turns.
+        seen.listed(connection, "acme/0003b".to_owned());
+        assert_eq!(pass()[0], all[4]);
+        assert_eq!(seen.turn(ScmConnectionId::new(), &slugs)[0], all[0]);
+        let one = BTreeSet::from([all[0].clone()]);
+        seen.listed(connection, all[0].clone());
+        assert_eq!(seen.turn(connection, &one), [all[0].clone()], "the only one is listed each time");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId};
 use crate::page::Keyed;
 use crate::service::GitRef;
+use crate::stack_pull_request::follows_branch;
 use crate::sync::{PlanAction, ReportedPlan};
 
 /// Services of one plan; what is beyond is counted.
@@ -146,8 +147,7 @@ fn check_reference(field: &'static str, text: &str) -> Result<()> {
 
 /// Whether a service that is read at `git` moves when `base` does.
 pub fn follows(git: &GitRef, base: &str) -> bool {
-    let short = |name: &str| name.strip_prefix("refs/heads/").unwrap_or(name).to_owned();
-    short(&git.reference) == short(base)
+    follows_branch(&git.reference, base.strip_prefix("refs/heads/").unwrap_or(base))
 }
 
 /// What a commit would do on every cluster that it reaches.

@@ -27,53 +27,71 @@ const MAX_PAGE: u32 = 32;
 
 const FIELD: &str = "attributes.configuration";
 
-/// What an answer has to be.
+/// What an answer has to be. Earlier builds stored it in small letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum QuestionType {
     /// A text.
+    #[serde(alias = "string")]
     String,
     /// A whole number.
+    #[serde(alias = "int")]
     Int,
     /// `true` or `false`.
+    #[serde(alias = "bool")]
     Bool,
     /// A JSON document.
+    #[serde(alias = "json")]
     Json,
     /// A text that is secret.
+    #[serde(alias = "password")]
     Password,
     /// One of the question's values.
+    #[serde(alias = "enum")]
     Enum,
     /// The handle of a cluster that whoever answers may see.
+    #[serde(alias = "cluster")]
     Cluster,
     /// The name of a project that whoever answers may see.
+    #[serde(alias = "project")]
     Project,
     /// The name of a group.
+    #[serde(alias = "group")]
     Group,
     /// The e-mail of a user.
+    #[serde(alias = "user")]
     User,
     /// The name of a flow.
     Flow,
 }
 
-/// How a condition compares.
+/// How a condition compares. Earlier builds stored it in small letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Comparison {
     /// The answer is another one. Without a value: there is none, or it is `false`.
+    #[serde(alias = "not")]
     Not,
     /// The answer is this one. Without a value: there is one, and it is not `false`.
+    #[serde(alias = "eq")]
     Eq,
     /// The answer is a greater number.
+    #[serde(alias = "gt")]
     Gt,
     /// The answer is a smaller number.
+    #[serde(alias = "lt")]
     Lt,
     /// The answer is this number, or a greater one.
+    #[serde(alias = "gte")]
     Gte,
     /// The answer is this number, or a smaller one.
+    #[serde(alias = "lte")]
     Lte,
     /// The answer begins with this.
+    #[serde(alias = "prefix")]
     Prefix,
     /// The answer ends with this.
+    #[serde(alias = "suffix")]
     Suffix,
 }
 

@@ -65,7 +65,7 @@ pub enum PullState {
 }
 
 impl PullState {
-    /// The word in the database.
+    /// Its word.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -248,8 +248,7 @@ fn in_words(summary: PlanSummary) -> String {
     parts.join(", ")
 }
 
-/// A name that stays one cell, and is neither a link nor a mention.
-/// A text as a cell of a table in Markdown.
+/// A text as one cell of a table in Markdown, in which it is neither a link nor a mention.
 pub(crate) fn cell(text: &str) -> String {
     let mut cell = String::new();
     for letter in text.chars().filter(|c| !c.is_control()).take(MAX_CELL) {

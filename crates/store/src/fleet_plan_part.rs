@@ -391,43 +391,59 @@ pub(crate) async fn answered_in_tx(
         return Ok(());
     }
     let ids: Vec<Uuid> = answers.keys().copied().collect();
-    let mut plans: BTreeSet<Uuid> = BTreeSet::new();
+    let mut plans: BTreeMap<Uuid, Vec<Uuid>> = BTreeMap::new();
     for chunk in ids.chunks(AT_ONCE) {
-        let found: Vec<Uuid> = waiting()
+        let found: Vec<(Uuid, Uuid)> = waiting()
             .filter(row::Column::Id.is_in(chunk.iter().copied()))
             .select_only()
-            .column(row::Column::PlanId)
+            .columns([row::Column::PlanId, row::Column::Id])
             .into_tuple()
             .all(&write.tx)
             .await
             .map_err(db(doing))?;
-        plans.extend(found);
+        for (plan, part) in found {
+            plans.entry(plan).or_default().push(part);
+        }
     }
     // Whoever answers last sees the answers of all others, and ends the plan.
-    for plan in plans {
+    for (plan, parts) in plans {
         let Some(known) = open_in_tx(write, FleetPlanId::from_uuid(plan), FleetPlanPhase::Asked).await?
         else {
             continue;
         };
-        let open: Vec<(Uuid, Uuid)> = row::Entity::find()
-            .select_only()
-            .columns([row::Column::Id, row::Column::ServiceId])
+        // Of these only: a plan may have many, and each of their agents answers by itself.
+        let open = row::Entity::find()
             .filter(row::Column::PlanId.eq(plan))
-            .filter(row::Column::State.eq(FleetPartState::Waiting.as_str()))
+            .filter(row::Column::State.eq(FleetPartState::Waiting.as_str()));
+        let mut latest = known.updated_at;
+        for chunk in parts.chunks(AT_ONCE) {
+            let found: Vec<(Uuid, Uuid)> = open
+                .clone()
+                .filter(row::Column::Id.is_in(chunk.iter().copied()))
+                .select_only()
+                .columns([row::Column::Id, row::Column::ServiceId])
+                .into_tuple()
+                .all(&write.tx)
+                .await
+                .map_err(db(doing))?;
+            for (id, service) in found {
+                // An agent answers for its own services only.
+                let Some((_, told, at)) = answers.get(&id).filter(|(of, ..)| *of == service) else {
+                    continue;
+                };
+                answer(id, told, *at)?.update(&write.tx).await.map_err(db(doing))?;
+                latest = latest.max(*at);
+            }
+        }
+        let left: Option<Uuid> = open
+            .select_only()
+            .column(row::Column::Id)
+            .limit(1)
             .into_tuple()
-            .all(&write.tx)
+            .one(&write.tx)
             .await
             .map_err(db(doing))?;
-        let mut left = open.len();
-        let mut latest = known.updated_at;
-        for (id, service) in open {
-            // An agent answers for its own services only.
-            let Some((_, told, at)) = answers.get(&id).filter(|(of, ..)| *of == service) else { continue };
-            answer(id, told, *at)?.update(&write.tx).await.map_err(db(doing))?;
-            latest = latest.max(*at);
-            left -= 1;
-        }
-        if left == 0 {
+        if left.is_none() {
             done_in_tx(write, &known, latest).await?;
         }
     }

@@ -201,23 +201,27 @@ impl PrInstanceStore for Database {
         repository: &str,
     ) -> Result<Vec<String>> {
         let gone = [PrInstanceState::Abandoned.as_str(), PrInstanceState::Removed.as_str()];
-        let rows = row::Entity::find()
+        // Each has a version besides, which may be large.
+        let all: Vec<sea_orm::JsonValue> = row::Entity::find()
+            .select_only()
+            .column(row::Column::Files)
             .filter(row::Column::ConnectionId.eq(connection.uuid()))
             .filter(row::Column::Repository.eq(repository))
             .filter(row::Column::Id.ne(id.uuid()))
             .filter(row::Column::State.is_not_in(gone))
             .limit(MOST + 1)
+            .into_tuple()
             .all(&self.reader)
             .await
             .map_err(db(READING))?;
-        if rows.len() as u64 > MOST {
+        if all.len() as u64 > MOST {
             return Err(Error::conflict(format!(
                 "{repository} holds more than {MOST} instances: whose a file is cannot be told"
             )));
         }
         let mut paths = Vec::new();
-        for row in rows {
-            let files: Vec<PrInstanceFile> = json(row.files, FILES)?;
+        for files in all {
+            let files: Vec<PrInstanceFile> = json(files, FILES)?;
             paths.extend(files.into_iter().map(|file| file.path));
         }
         paths.sort();

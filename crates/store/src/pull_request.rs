@@ -355,9 +355,10 @@ impl PullRequestStore for Database {
         &self,
         id: PullRequestId,
         end: &PullRequestEnd,
+        jobs: &[NewJob],
         at: DateTime<Utc>,
     ) -> Result<()> {
-        let write = self.write().await?;
+        let mut write = self.write().await?;
         let Some(known) = pending_in_tx(&write.tx, id).await? else { return Ok(()) };
         let work: PrWork = known.work.map(|work| json(work, WORK)).transpose()?.unwrap_or_default();
         // What was answered is not kept any longer.
@@ -392,6 +393,7 @@ impl PullRequestStore for Database {
                 pr_instance::failed_in_tx(&write.tx, id, unneeded, at).await?;
             }
         }
+        write.enqueue(jobs, at).await?;
         write.commit().await
     }
 }

@@ -219,6 +219,11 @@ impl PullRequestLifeStore for Database {
             .columns([row::Column::ConnectionId, row::Column::Repository])
             .group_by(row::Column::ConnectionId)
             .group_by(row::Column::Repository)
+            // Those first that wait for longest: where there are more than one pass takes, each has its turn.
+            .order_by_asc(Func::min(Func::coalesce([
+                Expr::col(row::Column::PolledAt),
+                Expr::col(row::Column::CreatedAt),
+            ])))
             .limit(most)
             .into_tuple()
             .all(&self.reader)

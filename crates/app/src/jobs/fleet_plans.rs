@@ -21,7 +21,7 @@ use super::plan_pull_request::bring;
 use super::read_pull_request::KnownPullRequest;
 use crate::app::App;
 use crate::fleet_plan::{FleetAsked, FleetReached, FleetTarget, fleet_plan_tellers};
-use crate::job::{Job, JobFailure, NewJob};
+use crate::job::{ABOUT_A_DAY, Job, JobFailure, NewJob};
 use crate::ports::charts::{ComposeError, Composition, GitPart};
 use crate::ports::git::{Built, Closure, CommitInfo, GitAccess, GitError, SourceSpec};
 use crate::source::SourceLimits;
@@ -65,7 +65,8 @@ pub struct ToldFleetPlan {
 
 impl Job for LookFleetPlan {
     const KIND: &'static str = "look_fleet_plan";
-    const ATTEMPTS: u32 = 3;
+    // A git server that restarts is back by then; whoever asked waits.
+    const ATTEMPTS: u32 = 6;
     type Payload = BegunFleetPlan;
 
     fn key(begun: &BegunFleetPlan) -> String {
@@ -93,11 +94,11 @@ impl Job for LookFleetPlan {
     }
 
     /// A check that stays pending keeps everybody from merging.
-    async fn died(app: &Arc<App>, begun: BegunFleetPlan, _why: &str) -> Result<()> {
+    async fn died(app: &Arc<App>, begun: BegunFleetPlan, why: &str) -> Result<()> {
         let Some(plan) = app.store.fleet_plan_to_look_at(begun.id).await? else { return Ok(()) };
         let jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
-        let error = "the console could not look at the commit: ask for the plan again";
-        app.store.fleet_plan_failed(plan.id, error, &jobs, app.now()).await
+        let error = format!("the console could not look at the commit ({why}): ask for the plan again");
+        app.store.fleet_plan_failed(plan.id, &error, &jobs, app.now()).await
     }
 }
 
@@ -116,6 +117,8 @@ impl Job for EndFleetPlan {
 
 impl Job for TellFleetPlan {
     const KIND: &'static str = "tell_fleet_plan";
+    // A check that stays pending keeps everybody from merging.
+    const ATTEMPTS: u32 = ABOUT_A_DAY;
     type Payload = ToldFleetPlan;
 
     /// Two plans of a pull request are not told at once: each would add the comment that it does not find.
@@ -157,8 +160,18 @@ impl From<Error> for Stop {
 
 impl From<GitError> for Stop {
     fn from(error: GitError) -> Self {
-        Self::Told(error.message)
+        if error.transient {
+            Self::Internal(Error::unavailable(error.message))
+        } else {
+            Self::Told(error.message)
+        }
     }
+}
+
+/// An error of git, with what failed.
+fn stopped(doing: &str, error: GitError) -> Stop {
+    let message = format!("{doing}: {}", error.message);
+    GitError { message, ..error }.into()
 }
 
 /// A repository at the commit that is planned.
@@ -259,17 +272,18 @@ async fn resolve(
     let turn = app.repositories.turns.fetch(Asker { project: Some(project), host }).await;
     let fetched = app.git.fetch(access).await;
     drop(turn);
-    fetched.map_err(|error| Stop::Told(format!("cannot fetch the repository: {}", error.message)))?;
+    fetched.map_err(|error| stopped("cannot fetch the repository", error))?;
     let found = app.git.resolve(access, reference).await;
+    // It was fetched: what is not there is not there.
     found.map_err(|error| Stop::Told(format!("cannot find {reference}: {}", error.message)))
 }
 
 /// The head of a pull request, which no branch of the repository may lead to.
 async fn head(app: &App, access: &GitAccess, plan: &FleetPlan) -> Result<CommitInfo, Stop> {
-    let cannot = |error: GitError| Stop::Told(format!("cannot fetch the repository: {}", error.message));
-    app.mirror_renew(access).await.map_err(cannot)?;
+    let renewed = app.mirror_renew(access).await;
+    renewed.map_err(|error| stopped("cannot fetch the repository", error))?;
     let found = bring(app, access, &plan.reference, plan.head_reference.as_deref()).await;
-    found.map_err(|error| Stop::Told(format!("cannot find {}: {}", plan.reference, error.message)))
+    found.map_err(|error| stopped(&format!("cannot find {}", plan.reference), error))
 }
 
 /// The clusters whose agents are not connected.
@@ -347,8 +361,7 @@ impl Head<'_> {
             None => None,
             Some(base) => {
                 let found = self.app.git.resolve(self.access, base).await;
-                let found =
-                    found.map_err(|error| Stop::Told(format!("cannot find {base}: {}", error.message)))?;
+                let found = found.map_err(|error| stopped(&format!("cannot find {base}"), error))?;
                 Some(self.closures(&found.sha, &sources).await?)
             }
         };
@@ -449,5 +462,23 @@ impl Head<'_> {
             found.extend(services.into_iter().map(|id| (id, built.clone())));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_is_tried_again() {
+        let terminal = GitError::terminal("there is no ref");
+        assert!(
+            matches!(stopped("cannot find x", terminal), Stop::Told(why) if why == "cannot find x: there is no ref")
+        );
+        let passing = GitError { transient: true, ..GitError::terminal("no route to host") };
+        assert!(matches!(
+            stopped("cannot fetch the repository", passing),
+            Stop::Internal(Error::Unavailable { reason, .. }) if reason == "cannot fetch the repository: no route to host"
+        ));
     }
 }

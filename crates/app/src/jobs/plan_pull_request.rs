@@ -14,8 +14,9 @@ use plural_core::{Error, Result};
 use super::prepare_stack_run::{closure, told};
 use crate::access::Write;
 use crate::app::App;
-use crate::job::{Job, JobFailure};
+use crate::job::{ABOUT_A_DAY, Job, JobFailure};
 use crate::ports::git::{CommitInfo, GitAccess, GitError, SourceSpec};
+use crate::ports::git_hosts::HostCause;
 use crate::stack::StackSelector;
 use crate::stack_pull_request::{PullAddress, StackRepository, run_pull};
 
@@ -25,6 +26,8 @@ pub enum PlanPullRequest {}
 
 impl Job for PlanPullRequest {
     const KIND: &'static str = "plan_pull_request";
+    // A head that was seen is not looked at again.
+    const ATTEMPTS: u32 = ABOUT_A_DAY;
     type Payload = PullAddress;
 
     fn key(pull: &PullAddress) -> String {
@@ -47,8 +50,8 @@ struct Changed {
 }
 
 impl App {
-    /// Has a pull request planned for each stack that it reaches, as its host tells it now; how many runs were made. One that is over ends
-    /// the runs that it has. Twice is once.
+    /// Has a pull request planned for each stack that it reaches, as its host tells it now; how many runs were made. One that is over,
+    /// or deleted, ends the runs that it has. Twice is once.
     pub async fn stack_plans_for_pull_request(&self, address: &PullAddress) -> Result<u64> {
         let (connection, host) = match self.scm_host(address.connection_id).await {
             Ok(connected) => connected,
@@ -64,13 +67,21 @@ impl App {
         if known.is_empty() && repositories.is_empty() {
             return Ok(0);
         }
-        let pull = host.pull(&address.repository, address.number).await?;
-        if pull.status != PrStatus::Open {
+        let pull = match host.pull(&address.repository, address.number).await {
+            Ok(pull) => Some(pull),
+            Err(error) if error.cause == HostCause::NotFound && !known.is_empty() => {
+                // A host that shows the others deleted it.
+                host.pulls_open(&address.repository).await.map_err(|_| error)?;
+                None
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let Some(pull) = pull.filter(|pull| pull.status == PrStatus::Open) else {
             for seen in &known {
                 self.stack_pull_ends(seen, false).await?;
             }
             return Ok(0);
-        }
+        };
         let (paths, cut) = host.pull_paths(&address.repository, address.number).await?;
         let changed = Changed { paths, cut, base: pull.base.clone() };
         let pull = run_pull(address, connection.kind, pull);
@@ -140,14 +151,14 @@ async fn reaches(
     let later = |error: GitError| Error::unavailable(error.message);
     app.mirror_renew(&access).await.map_err(|error| later(told("cannot fetch the repository", error)))?;
     let base = app.git.resolve(&access, &format!("refs/heads/{}", changed.base)).await.ok();
+    let is_head = |source: &StackSource| source.git.reference == "HEAD";
+    let is_default = stacks.iter().any(|(_, source)| is_head(source)) && {
+        let head = app.git.resolve(&access, "HEAD").await.ok();
+        head.is_some() && head.map(|head| head.sha) == base.as_ref().map(|base| base.sha.clone())
+    };
     let mut following = Vec::new();
     for (stack, source) in stacks {
-        let reference = source.git.reference.as_str();
-        let is_default = reference == "HEAD" && {
-            let head = app.git.resolve(&access, "HEAD").await.ok();
-            head.is_some() && head.map(|head| head.sha) == base.as_ref().map(|base| base.sha.clone())
-        };
-        if is_default || follows_branch(reference, &changed.base) {
+        if (is_default && is_head(&source)) || follows_branch(&source.git.reference, &changed.base) {
             following.push((stack, SourceSpec::from(&source.git)));
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::app::App;
-use crate::job::{Job, JobFailure};
+use crate::job::{ABOUT_A_DAY, Job, JobFailure};
 use crate::stack_pull_request::PullAddress;
 
 /// Tells the host of a pull request how the plans of its stacks stand.
@@ -12,6 +12,8 @@ pub enum TellPullRequest {}
 
 impl Job for TellPullRequest {
     const KIND: &'static str = "tell_pull_request";
+    // A check that stays pending keeps everybody from merging.
+    const ATTEMPTS: u32 = ABOUT_A_DAY;
     type Payload = PullAddress;
 
     fn key(pull: &PullAddress) -> String {

@@ -254,3 +254,19 @@ fn templates_get_values_of_their_types() {
     let optional = FormQuestion { optional: true, ..of(QuestionType::Int) };
     assert_eq!(context(&[optional], &Map::new(), None).unwrap(), given(json!({"a": null})));
 }
+
+#[test]
+fn questions_of_earlier_builds_are_read() {
+    let stored = json!({
+        "name": "a", "type": "password", "optional": true, "values": [],
+        "condition": {"field": "b", "operation": "gte", "value": "3"}, "validation": {"regex": "x", "json": false},
+    });
+    let now = FormQuestion {
+        optional: true,
+        condition: Some(on("b", Comparison::Gte, Some("3"))),
+        validation: Some(pattern("x")),
+        ..question("a", QuestionType::Password)
+    };
+    assert_eq!(serde_json::from_value::<FormQuestion>(stored).unwrap(), now);
+    assert_eq!(serde_json::to_value(&now).unwrap()["type"], "PASSWORD");
+}

@@ -11,8 +11,10 @@ use super::row::{inputs, run, step};
 use crate::database::Database;
 use crate::error::db;
 
+/// Runs that are found at once: the runs of all stacks are looked through for that.
+const FOUND: i64 = 5_000;
 /// Runs that are hidden in one write.
-const HIDDEN: i64 = 50;
+const HIDDEN: usize = 50;
 /// Rows of logs that one write removes, each with at most 64 KiB.
 const ROWS: u64 = 64;
 /// Pieces of plans that one write removes, each with 256 KiB.
@@ -33,51 +35,55 @@ pub(crate) const LAST_BEHIND: &str =
 const DOING: &str = "forgetting old runs";
 
 impl Database {
-    /// Removes runs that are over beyond the newest ones of each stack, and beyond the newest of those that look for drift.
+    /// Removes runs that are over beyond the newest ones of each stack, and beyond the newest of those that look for drift or plan a pull
+    /// request.
     pub(super) async fn prune(&self, keep: u32) -> Result<u64> {
         let mut forgotten = 0;
         loop {
-            let hidden = self.hide(keep).await?;
-            if hidden.is_empty() {
+            let old = self.old(keep).await?;
+            if old.is_empty() {
                 return Ok(forgotten);
             }
-            for id in hidden {
-                forgotten += self.forget(id).await?;
+            for some in old.chunks(HIDDEN) {
+                self.hide(some).await?;
+                for id in some {
+                    forgotten += self.forget(StackRunId::from_uuid(*id)).await?;
+                }
             }
         }
     }
 
-    /// Hides some that are to go, and answers them with those that were hidden before.
-    async fn hide(&self, keep: u32) -> Result<Vec<StackRunId>> {
+    /// Some that are to go, and those that were hidden before.
+    async fn old(&self, keep: u32) -> Result<Vec<Uuid>> {
         let sql = format!(
             "WITH {BEHIND} SELECT r.id FROM stack_runs r JOIN behind b ON b.id = r.stack_id WHERE r.finished_at IS NOT NULL \
              AND (r.number < 0 OR r.number <= {LAST_BEHIND}) ORDER BY r.id LIMIT $2"
         );
-        let values = [i64::from(keep).into(), HIDDEN.into()];
+        let values = [i64::from(keep).into(), FOUND.into()];
         let rows = self.reader.query_all_raw(self.statement(&sql, values)).await.map_err(db(DOING))?;
         let ids = rows.iter().map(|row| row.try_get::<Uuid>("", "id"));
-        let ids = ids.collect::<std::result::Result<Vec<_>, _>>().map_err(db(DOING))?;
-        if !ids.is_empty() {
-            let write = self.write().await?;
-            run::Entity::update_many()
-                .col_expr(run::Column::Number, Expr::cust("-number"))
-                .filter(run::Column::Id.is_in(ids.iter().copied()))
-                .filter(run::Column::Number.gt(0_i64))
-                .exec(&write.tx)
-                .await
-                .map_err(db(DOING))?;
-            // Whoever lists what is sealed lists none of them.
-            inputs::Entity::update_many()
-                .col_expr(inputs::Column::Environment, Expr::value(None::<Vec<u8>>))
-                .col_expr(inputs::Column::Files, Expr::value(None::<Vec<u8>>))
-                .col_expr(inputs::Column::Taken, Expr::value(None::<Vec<u8>>))
-                .filter(inputs::Column::Id.is_in(ids.iter().copied()))
-                .exec(&write.tx)
-                .await
-                .map_err(db(DOING))?;
-            write.commit().await?;
-        }
-        Ok(ids.into_iter().map(StackRunId::from_uuid).collect())
+        ids.collect::<std::result::Result<Vec<_>, _>>().map_err(db(DOING))
+    }
+
+    async fn hide(&self, ids: &[Uuid]) -> Result<()> {
+        let write = self.write().await?;
+        run::Entity::update_many()
+            .col_expr(run::Column::Number, Expr::cust("-number"))
+            .filter(run::Column::Id.is_in(ids.iter().copied()))
+            .filter(run::Column::Number.gt(0_i64))
+            .exec(&write.tx)
+            .await
+            .map_err(db(DOING))?;
+        // Whoever lists what is sealed lists none of them.
+        inputs::Entity::update_many()
+            .col_expr(inputs::Column::Environment, Expr::value(None::<Vec<u8>>))
+            .col_expr(inputs::Column::Files, Expr::value(None::<Vec<u8>>))
+            .col_expr(inputs::Column::Taken, Expr::value(None::<Vec<u8>>))
+            .filter(inputs::Column::Id.is_in(ids.iter().copied()))
+            .exec(&write.tx)
+            .await
+            .map_err(db(DOING))?;
+        write.commit().await
     }
 
     /// Removes what there is of a run that is hidden, and then its row.

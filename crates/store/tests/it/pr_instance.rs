@@ -94,7 +94,7 @@ async fn open(door: &Door, id: PullRequestId, path: &str, status: PrStatus) {
     door.database.pull_request_step(id, &work, None, at).await.unwrap();
     let url = format!("https://github.com/acme/shop/pull/{id}");
     let end = PullRequestEnd::Opened { url, title: "Add".to_owned(), status };
-    door.database.pull_request_end(id, &end, at).await.unwrap();
+    door.database.pull_request_end(id, &end, &[], at).await.unwrap();
 }
 
 async fn settle(door: &Door, id: PullRequestId, status: PrStatus, commit: Option<&str>) {
@@ -238,7 +238,7 @@ async fn what_is_not_opened_generates_nothing(database: TestDatabase) {
     let automation = automation(&door).await;
     let begun = begin(&door, &automation, json!({"name": "shop"})).await;
     let failed = PullRequestEnd::Failed { error: "the host refuses".to_owned() };
-    door.database.pull_request_end(begun.id, &failed, door.app.now()).await.unwrap();
+    door.database.pull_request_end(begun.id, &failed, &[], door.app.now()).await.unwrap();
     assert_eq!(only(&door).await.state, PrInstanceState::Abandoned);
 
     // One that fails changes nothing, and does not stand in the way of the next one.
@@ -250,7 +250,7 @@ async fn what_is_not_opened_generates_nothing(database: TestDatabase) {
     let upgrade =
         async || door.app.pr_instance_upgrade(&door.admin, ask(instance.id, json!({})), false).await.unwrap();
     let first = upgrade().await;
-    door.database.pull_request_end(first.id, &failed, door.app.now()).await.unwrap();
+    door.database.pull_request_end(first.id, &failed, &[], door.app.now()).await.unwrap();
     assert_eq!(listed(&door, active.clone()).await[0].made, instance.made);
 
     // Where the repository is so already, that is recorded.
@@ -258,7 +258,7 @@ async fn what_is_not_opened_generates_nothing(database: TestDatabase) {
     let generated = PrGenerated { commit: "a".repeat(40), templates: "c".repeat(40), files: Vec::new() };
     let work = PrWork { generated: Some(generated), unneeded: true, ..PrWork::default() };
     door.database.pull_request_step(second.id, &work, None, door.app.now()).await.unwrap();
-    door.database.pull_request_end(second.id, &failed, door.app.now()).await.unwrap();
+    door.database.pull_request_end(second.id, &failed, &[], door.app.now()).await.unwrap();
     let now = listed(&door, active).await.remove(0);
     assert_eq!((now.made.version.revision, now.made.version.templates), (2, Some("c".repeat(40))));
 }

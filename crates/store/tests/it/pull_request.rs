@@ -1,5 +1,7 @@
 //! Records of pull requests: one of each address, in repositories that the connection may touch.
 
+use plural_app::job::{JobStore as _, NewJob};
+use plural_app::jobs::{FollowMerge, KnownPullRequest, MergedPullRequest, ReadPullRequest};
 use plural_app::pull_request::{PullRequestEnd, PullRequestFilter, PullRequestStore as _};
 use plural_app::pull_request_open::PullRequestAsk;
 use plural_app::scm_connection::NewScmSecrets;
@@ -203,7 +205,13 @@ async fn steps_are_written_down_and_what_was_asked_is_forgotten(database: TestDa
 
     let url = "https://github.com/acme/shop/pull/9".to_owned();
     let end = PullRequestEnd::Opened { url: url.clone(), title: "Add 9".to_owned(), status: PrStatus::Open };
-    store.pull_request_end(begun.id, &end, at).await.unwrap();
+    let kinds = async || -> Vec<String> {
+        store.jobs_count().await.unwrap().into_iter().map(|count| count.kind).collect()
+    };
+    let reads = NewJob::of::<ReadPullRequest>(&KnownPullRequest { id: begun.id }).unwrap();
+    assert!(!kinds().await.contains(&"read_pull_request".to_owned()));
+    store.pull_request_end(begun.id, &end, &[reads], at).await.unwrap();
+    assert!(kinds().await.contains(&"read_pull_request".to_owned()), "what follows is enqueued with it");
     assert!(store.pull_request_pending(begun.id).await.unwrap().is_none(), "nothing sealed is kept");
     let now = read(begun.id).await;
     assert_eq!((now.progress.phase, &now.told.url, &now.progress.error), (PrPhase::Opened, &url, &None));
@@ -211,14 +219,16 @@ async fn steps_are_written_down_and_what_was_asked_is_forgotten(database: TestDa
     assert_eq!(listed(&door, open).await, ["Add 9"]);
     // What is done stays as it is.
     let late = PullRequestEnd::Failed { error: "too late".to_owned() };
-    store.pull_request_end(begun.id, &late, at).await.unwrap();
+    let follows = NewJob::of::<FollowMerge>(&MergedPullRequest { id: begun.id }).unwrap();
+    store.pull_request_end(begun.id, &late, &[follows], at).await.unwrap();
+    assert!(!kinds().await.contains(&"follow_merge".to_owned()), "or not at all");
     store.pull_request_step(begun.id, &PrWork::default(), Some("too late"), at).await.unwrap();
     assert_eq!(read(begun.id).await, now);
 
     // Two wait at a time, though neither has an address.
     let (one, other) = (begin().await, begin().await);
     assert_ne!(one.told.branch, other.told.branch);
-    store.pull_request_end(one.id, &late, at).await.unwrap();
+    store.pull_request_end(one.id, &late, &[], at).await.unwrap();
     let now = read(one.id).await;
     assert_eq!((now.progress.phase, now.progress.error.as_deref()), (PrPhase::Failed, Some("too late")));
     assert_eq!(now.told.url, "");

@@ -18,6 +18,7 @@ each_database!(
     the_newest_question_counts_and_a_merge_stays,
     records_are_found_by_what_a_webhook_tells,
     open_ones_are_due_until_they_are_listed,
+    the_repository_that_waits_for_longest_is_due_first,
     one_that_the_console_opens_is_not_recorded_twice,
 );
 
@@ -119,6 +120,26 @@ async fn open_ones_are_due_until_they_are_listed(database: TestDatabase) {
     assert_eq!(store.pull_requests_due(at + TimeDelta::minutes(1), 10).await.unwrap(), [repository]);
 }
 
+async fn the_repository_that_waits_for_longest_is_due_first(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let automation = automation(&door).await;
+    let (store, connection) = (&door.database, automation.links.connection_id);
+    let names = ["acme/b", "acme/c", "acme/a"];
+    for (number, name) in (1..).zip(names) {
+        let told = HostPullRequest { repository: name.to_owned(), ..told(number, PrStatus::Open) };
+        door.app.pull_request_record(&door.admin, automation.id, told).await.unwrap();
+    }
+    let at = door.app.now();
+    for (minutes, name) in (1..).zip(names) {
+        store.pull_requests_polled(connection, name, at + TimeDelta::minutes(minutes)).await.unwrap();
+    }
+    for most in 1..=names.len() {
+        let due = store.pull_requests_due(at + TimeDelta::hours(1), most as u64).await.unwrap();
+        let due: Vec<&str> = due.iter().map(|(_, name)| name.as_str()).collect();
+        assert_eq!(due, names[..most], "{most}");
+    }
+}
+
 async fn one_that_the_console_opens_is_not_recorded_twice(database: TestDatabase) {
     let door = Door::new(database).await;
     let automation = automation(&door).await;
@@ -145,7 +166,7 @@ async fn one_that_the_console_opens_is_not_recorded_twice(database: TestDatabase
     );
     let url = seen.told.url.clone();
     let end = PullRequestEnd::Opened { url, title: "Add 9".to_owned(), status: PrStatus::Open };
-    store.pull_request_end(begun.id, &end, at).await.unwrap();
+    store.pull_request_end(begun.id, &end, &[], at).await.unwrap();
     assert!(!store.pull_request_adopt(&adopted, &[]).await.unwrap(), "it has that address already");
     let other = PullRequest {
         told: HostPullRequest { branch: "by-hand".to_owned(), ..told(10, PrStatus::Open) },

@@ -24,6 +24,7 @@ each_database!(
     a_fork_finds_nothing_of_the_stack_until_its_commit_is_released,
     a_fork_of_a_tool_that_runs_what_it_reads_waits,
     only_stacks_that_it_reaches_are_planned,
+    one_that_its_host_deleted_reaches_no_stack,
     a_pull_request_is_judged_by_the_rules_of_the_branch_that_it_goes_to,
     forks_keep_no_plan_from_those_who_may_push,
 );
@@ -356,6 +357,21 @@ async fn only_stacks_that_it_reaches_are_planned(database: TestDatabase) {
     let more = h.host.open_from("more", false);
     assert_eq!(h.seen(more).await, 0);
     assert_eq!(h.plan(&h.w.t.owner, more).await.outcome(), "INVALID");
+    h.w.t.stop().await;
+}
+
+async fn one_that_its_host_deleted_reaches_no_stack(database: TestDatabase) {
+    let h = Hosted::new(&database, json!({})).await;
+    h.w.plans(1, 0).await;
+    h.w.run(1, "SUCCESSFUL").await;
+    h.push("feature", &[("infra/main.sh", "echo 2\n")]);
+    let number = h.host.open_from("feature", false);
+    assert_eq!(h.seen(number).await, 1);
+    h.w.run(2, "PENDING").await;
+    h.w.t.sql("UPDATE stack_pull_requests SET number = 99").await;
+    assert_eq!(h.seen(99).await, 0);
+    assert!(h.pulls().await.is_empty());
+    h.w.run(2, "CANCELLED").await;
     h.w.t.stop().await;
 }
 

@@ -59,7 +59,7 @@ async fn instance(w: &World<'_>) -> PrInstance {
         title: "Add it".to_owned(),
         status: PrStatus::Merged,
     };
-    store.pull_request_end(begun.id, &end, at).await.unwrap();
+    store.pull_request_end(begun.id, &end, &[], at).await.unwrap();
     let spec = PrAutomationSpecChange {
         message: Some("Adds something else".to_owned()),
         ..PrAutomationSpecChange::default()

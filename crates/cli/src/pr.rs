@@ -199,10 +199,7 @@ async fn list(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let project_id = match project {
-        Some(project) => Some(key::project(client, &project).await?.id),
-        None => None,
-    };
+    let project_id = key::project_id(client, project.as_deref()).await?;
     let service_id = match service {
         Some(service) => Some(service.get(client).await?.service.id),
         None => None,

@@ -387,10 +387,7 @@ async fn listed(
         Some(automation) => Some(pr_automations::find(&automation, client).await?.id),
         None => None,
     };
-    let project_id = match project {
-        Some(project) => Some(key::project(client, &project).await?.id),
-        None => None,
-    };
+    let project_id = key::project_id(client, project.as_deref()).await?;
     let page = |after| ListPrInstances {
         after,
         first: PAGE_SIZE,

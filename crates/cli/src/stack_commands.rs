@@ -229,10 +229,7 @@ pub(crate) async fn run(
                 Some(stack) => Some(stacks::find(&stack, client).await?.id),
                 None => None,
             };
-            let project = match project {
-                Some(project) => Some(key::project(client, &project).await?.id),
-                None => None,
-            };
+            let project = key::project_id(client, project.as_deref()).await?;
             let all = all(stack, project, client).await?;
             output::list(&all, &output, NOTHING, terminal)
         }

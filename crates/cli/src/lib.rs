@@ -25,6 +25,7 @@ mod error;
 mod federated_credentials;
 mod file;
 mod flags;
+mod form;
 mod format;
 mod global_services;
 mod groups;

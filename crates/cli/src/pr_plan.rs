@@ -13,7 +13,7 @@ use crate::{
     args::{ConfirmArgs, OutputArgs},
     error::CliError,
     format::Format,
-    key::{RepositoryKey, parse_duration},
+    key::{self, RepositoryKey, parse_duration},
     output::{self, Row, counted, or_dash},
     plain::one_line,
     table,
@@ -150,7 +150,9 @@ pub(crate) async fn release(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let page = |after| ListFleetPlans { after, first: FEW, pull_request_id: Some(pull_request.clone()) };
+    let pull_request_id = key::bare_id("pull-request", &pull_request);
+    let page =
+        |after| ListFleetPlans { after, first: FEW, pull_request_id: Some(pull_request_id.to_owned()) };
     let all = all_pages(client, page).await?;
     let waits = |plan: &&FleetPlanBrief| plan.phase == Some(FleetPlanPhase::Held);
     let held: Vec<&FleetPlanBrief> = all.iter().filter(waits).collect();

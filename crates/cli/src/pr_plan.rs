@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use clap::Args;
 use plural_wire::{
     Client, CreateFleetPlan, FleetPlan, FleetPlanBrief, FleetPlanCounts, FleetPlanPart, FleetPlanPartState,
-    FleetPlanPhase, GetFleetPlan, ListFleetPlans, ReleaseFleetPlan, all_pages,
+    FleetPlanPhase, GetFleetPlan, ListFleetPlans, PAGE_SIZE, ReleaseFleetPlan, all_pages,
 };
 
 use crate::{
@@ -20,9 +20,6 @@ use crate::{
     terminal::Terminal,
     wait::{self, Observed},
 };
-
-/// Plans of one page: each has its services with it.
-const FEW: i64 = 10;
 
 /// Show what a commit would do on every cluster that it reaches, before it is merged
 ///
@@ -152,7 +149,7 @@ pub(crate) async fn release(
 ) -> Result<(), CliError> {
     let pull_request_id = key::bare_id("pull-request", &pull_request);
     let page =
-        |after| ListFleetPlans { after, first: FEW, pull_request_id: Some(pull_request_id.to_owned()) };
+        |after| ListFleetPlans { after, first: PAGE_SIZE, pull_request_id: Some(pull_request_id.to_owned()) };
     let all = all_pages(client, page).await?;
     let waits = |plan: &&FleetPlanBrief| plan.phase == Some(FleetPlanPhase::Held);
     let held: Vec<&FleetPlanBrief> = all.iter().filter(waits).collect();

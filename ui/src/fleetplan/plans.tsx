@@ -13,6 +13,7 @@ import { useState } from 'react';
 
 import type { FleetPlanPartState } from '../generated/graphql';
 import { ask, explain } from '../lib/client';
+import { listed } from '../lib/list';
 import { counted, short } from '../lib/text';
 import { noticeOf } from '../parts/notice';
 import { Action } from '../parts/action';
@@ -39,7 +40,7 @@ export function FleetPlans({ pullRequest }: { pullRequest: string }) {
 
 function Planned({ plan, pullRequest }: { plan: Plan; pullRequest: string }) {
   const commit = plan.sha ?? plan.ref ?? '';
-  const parts = (plan.reach?.parts ?? []).flatMap((part) => part ?? []);
+  const parts = listed(plan.reach?.parts);
   return (
     <Panel title="What it would do to services" aside={<code title={commit}>{short(commit)}</code>}>
       <Stack gap="sm" p="md">
@@ -141,7 +142,7 @@ function Heads({ first, last }: { first: string; last: string }) {
 }
 
 function Clusters({ plan, parts }: { plan: Plan; parts: Part[] }) {
-  const clusters = (plan.reach?.clusters ?? []).flatMap((cluster) => cluster ?? []);
+  const clusters = listed(plan.reach?.clusters);
   const [open, setOpen] = useState<string>();
   return (
     <>
@@ -220,8 +221,8 @@ function Objects({ id }: { id: string }) {
   const { data, error, isPending } = useQuery(partQuery(id));
   if (error) return <Text size="sm">{explain(error).what}</Text>;
   if (isPending) return <IconCircleDashed size={14} aria-label="is being read" />;
-  const objects = (data?.objects ?? []).flatMap((object) => object ?? []);
-  const problems = (data?.problems ?? []).flatMap((problem) => problem ?? []);
+  const objects = listed(data?.objects);
+  const problems = listed(data?.problems);
   return (
     <Stack gap={4} mt="xs">
       {problems.map((problem, at) => (
@@ -239,13 +240,11 @@ function Objects({ id }: { id: string }) {
               </>
             )}
           </Text>
-          {(fields ?? [])
-            .flatMap((field) => field ?? [])
-            .map((field) => (
-              <Text key={field.path} size="xs" ff="monospace" c="dimmed">
-                <Name of={field.path} />: <Name of={field.before ?? '–'} /> → <Name of={field.after ?? '–'} />
-              </Text>
-            ))}
+          {listed(fields).map((field) => (
+            <Text key={field.path} size="xs" ff="monospace" c="dimmed">
+              <Name of={field.path} />: <Name of={field.before ?? '–'} /> → <Name of={field.after ?? '–'} />
+            </Text>
+          ))}
         </div>
       ))}
     </Stack>

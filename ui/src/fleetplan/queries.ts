@@ -1,8 +1,9 @@
-import { queryOptions } from '@tanstack/react-query';
+import { queryOptions, type Query } from '@tanstack/react-query';
 
 import { graphql } from '../generated';
 import type { FleetPlanPartQuery, FleetPlansQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
+import { again } from '../lib/poll';
 
 const Plans = graphql(/* GraphQL */ `
   query FleetPlans($pullRequestId: ID!) {
@@ -112,7 +113,10 @@ const SOON = 1000;
 
 const isGoingOn = (plan: Plan) => plan.phase === 'LOOKING' || plan.phase === 'ASKED';
 
-/** The newest plan of each repository of a pull request. While agents answer, they are read again and again. */
+/**
+ * The newest plan of each repository of a pull request. While agents answer, they are read again and again; a head that is read back
+ * later has another plan, as has a pull request that was just opened.
+ */
 export const plansQuery = (pullRequestId: string) =>
   queryOptions({
     queryKey: ['fleet plans', 'of', pullRequestId],
@@ -122,7 +126,7 @@ export const plansQuery = (pullRequestId: string) =>
       // Oldest first: the last one of a repository stays.
       return [...new Map(all.map((plan) => [plan.repository?.id ?? '', plan])).values()];
     },
-    refetchInterval: (asked) => (asked.state.data?.some(isGoingOn) === true ? SOON : false),
+    refetchInterval: (asked) => (asked.state.data?.some(isGoingOn) === true ? SOON : again(asked as unknown as Query)),
   });
 
 /** What would happen to one service. */

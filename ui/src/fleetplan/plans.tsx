@@ -14,13 +14,15 @@ import { useState } from 'react';
 import type { FleetPlanPartState } from '../generated/graphql';
 import { ask, explain } from '../lib/client';
 import { listed } from '../lib/list';
-import { counted, short } from '../lib/text';
+import { counted, quoted, short } from '../lib/text';
 import { noticeOf } from '../parts/notice';
 import { Action } from '../parts/action';
 import { Panel } from '../parts/page';
+import { held, Shown } from '../parts/shown';
 import { State, unknown, type Look } from '../parts/state';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
+import { PlannedObjects } from '../service/changes';
 import classes from './fleetplan.module.css';
 import { partQuery, plansQuery, Release, type Counts, type Part, type Plan } from './queries';
 
@@ -34,8 +36,14 @@ const states: Record<FleetPlanPartState, Look> = {
 
 /** What a pull request would do to services, by cluster. Nothing where it is of no repository that services are read from. */
 export function FleetPlans({ pullRequest }: { pullRequest: string }) {
-  const { data = [] } = useQuery(plansQuery(pullRequest));
-  return data.map((plan) => <Planned key={plan.id} plan={plan} pullRequest={pullRequest} />);
+  const query = useQuery(plansQuery(pullRequest));
+  return (
+    <Shown query={query} what="what it would do to services">
+      {held(query)?.map((plan) => (
+        <Planned key={plan.id} plan={plan} pullRequest={pullRequest} />
+      ))}
+    </Shown>
+  );
 }
 
 function Planned({ plan, pullRequest }: { plan: Plan; pullRequest: string }) {
@@ -79,7 +87,7 @@ function Standing({ plan, pullRequest, reached }: { plan: Plan; pullRequest: str
                 </Text>
               </>
             }
-            command={`plural pr release ${pullRequest} --commit ${plan.ref ?? ''}`}
+            command={`plural pr release ${quoted(pullRequest)} --commit ${quoted(plan.ref ?? '')}`}
             run={() => ask(Release, { id: plan.id, sha: plan.ref ?? '' })}
             done="Released the commit: it is planned"
           />
@@ -230,23 +238,7 @@ function Objects({ id }: { id: string }) {
           <Name of={problem.message ?? ''} />
         </Text>
       ))}
-      {objects.map(({ action, why, object, fields }, at) => (
-        <div key={`${object.kind} ${object.namespace ?? ''} ${object.name} ${at}`}>
-          <Text size="sm">
-            {action.toLowerCase().replace('_', ' ')} <Name of={`${object.kind} ${object.name}`} />
-            {why != null && (
-              <>
-                : <Name of={why} />
-              </>
-            )}
-          </Text>
-          {listed(fields).map((field) => (
-            <Text key={field.path} size="xs" ff="monospace" c="dimmed">
-              <Name of={field.path} />: <Name of={field.before ?? '–'} /> → <Name of={field.after ?? '–'} />
-            </Text>
-          ))}
-        </div>
-      ))}
+      <PlannedObjects objects={objects} />
     </Stack>
   );
 }

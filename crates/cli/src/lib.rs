@@ -207,6 +207,9 @@ fn prints_a_file(verb: &Verb, screen: bool) -> bool {
     if let Verb::Audit(args) = verb {
         return matches!(args.command, audit::AuditCommand::Export(_)) && !screen;
     }
+    if let Verb::Pr(args) = verb {
+        return args.prints_a_patch() && !screen;
+    }
     let Verb::Cd(args) = verb else { return matches!(verb, Verb::Completion(_)) };
     if let CdCommand::Clusters(clusters) = &args.command
         && let ClusterCommand::Recordings(recordings) = &clusters.command

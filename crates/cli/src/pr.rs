@@ -55,6 +55,31 @@ enum PrCommand {
     Contracts(ContractsArgs),
 }
 
+impl PrArgs {
+    /// Whether it prints a patch, which must come as it is: one whose line ends are escaped is another one.
+    pub(crate) fn prints_a_patch(&self) -> bool {
+        match &self.command {
+            PrCommand::Preview(args) => args.prints_a_patch(),
+            PrCommand::Instances(args) => args.prints_a_patch(),
+            PrCommand::Upgrade(args) => args.prints_a_patch(),
+            PrCommand::Uninstall(args) => args.prints_a_patch(),
+            PrCommand::Test(args) => args.prints_a_patch(),
+            PrCommand::Template(args) => args.prints_a_patch(),
+            PrCommand::Contracts(args) => args.prints_a_patch(),
+            PrCommand::List(_)
+            | PrCommand::Describe(_)
+            | PrCommand::Create(_)
+            | PrCommand::Plan(_)
+            | PrCommand::Release(_)
+            | PrCommand::Merge(_)
+            | PrCommand::Close(_)
+            | PrCommand::Refresh(_)
+            | PrCommand::Automations(_)
+            | PrCommand::Outdated(_) => false,
+        }
+    }
+}
+
 /// How a pull request stands
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum StatusArg {

@@ -213,6 +213,27 @@ pub(crate) struct PrUninstallArgs {
     output: OutputArgs,
 }
 
+impl PrInstancesArgs {
+    /// Whether it prints a patch.
+    pub(crate) fn prints_a_patch(&self) -> bool {
+        matches!(&self.command, PrInstanceCommand::Diff(args) if pr_open::is_patch(&args.output.output))
+    }
+}
+
+impl PrUpgradeArgs {
+    /// Whether it prints a patch.
+    pub(crate) fn prints_a_patch(&self) -> bool {
+        self.dry_run && self.automation.is_none() && pr_open::is_patch(&self.output.output)
+    }
+}
+
+impl PrUninstallArgs {
+    /// Whether it prints a patch.
+    pub(crate) fn prints_a_patch(&self) -> bool {
+        self.dry_run && pr_open::is_patch(&self.output.output)
+    }
+}
+
 impl Row for PrInstance {
     const HEADINGS: (&'static [&'static str], usize) = (
         &["ID", "STATE", "AUTOMATION", "VERSION", "OUTDATED", "REPOSITORY", "PATH", "AGE", "PULL REQUEST"],

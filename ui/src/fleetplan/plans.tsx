@@ -17,14 +17,14 @@ import { listed } from '../lib/list';
 import { counted, quoted, short } from '../lib/text';
 import { noticeOf } from '../parts/notice';
 import { Action } from '../parts/action';
-import { Panel } from '../parts/page';
+import { Panel, Waiting } from '../parts/page';
 import { held, Shown } from '../parts/shown';
 import { State, unknown, type Look } from '../parts/state';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { PlannedObjects } from '../service/changes';
 import classes from './fleetplan.module.css';
-import { partQuery, plansQuery, Release, type Counts, type Part, type Plan } from './queries';
+import { partQuery, planQuery, plansQuery, Release, type Counts, type Part, type Plan } from './queries';
 
 const states: Record<FleetPlanPartState, Look> = {
   FAILED: { word: 'Not plannable', tone: 'bad', Icon: IconCircleXFilled },
@@ -39,14 +39,25 @@ export function FleetPlans({ pullRequest }: { pullRequest: string }) {
   const query = useQuery(plansQuery(pullRequest));
   return (
     <Shown query={query} what="what it would do to services">
-      {held(query)?.map((plan) => (
-        <Planned key={plan.id} plan={plan} pullRequest={pullRequest} />
+      {held(query)?.map(({ id }) => (
+        <Planned key={id} id={id} pullRequest={pullRequest} />
       ))}
     </Shown>
   );
 }
 
-function Planned({ plan, pullRequest }: { plan: Plan; pullRequest: string }) {
+function Planned({ id, pullRequest }: { id: string; pullRequest: string }) {
+  const query = useQuery(planQuery(id));
+  const plan = held(query);
+  return (
+    <Shown query={query} what="a plan of services">
+      {query.isPending && <Waiting />}
+      {plan != null && <Found plan={plan} pullRequest={pullRequest} />}
+    </Shown>
+  );
+}
+
+function Found({ plan, pullRequest }: { plan: Plan; pullRequest: string }) {
   const commit = plan.sha ?? plan.ref ?? '';
   const parts = listed(plan.reach?.parts);
   return (

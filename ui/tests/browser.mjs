@@ -1,6 +1,8 @@
 // A browser without a screen for one walk, and what it complains about.
+import { strict as assert } from 'node:assert';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
 
 import { chromium } from 'playwright-core';
 
@@ -81,4 +83,33 @@ export async function judge(page, name, covers) {
 /** How much wider than its window the page is, in pixels. */
 export function overhang(page) {
   return page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+}
+
+/**
+ * Plays the steps of one part of a day, each of which stands on those before it, writes what was seen as one JSON object, and ends the
+ * program. With PICTURES, a step that fails leaves one in that folder.
+ */
+export async function play(day, parts, part, seen, newPage) {
+  try {
+    assert(Object.hasOwn(parts, part), `one of ${Object.keys(parts).join(', ')}`);
+    const page = await newPage();
+    for (const [name, step] of Object.entries(parts[part])) {
+      try {
+        await step(page);
+      } catch (error) {
+        problems.push(`${name}: ${error.stack ?? error}`);
+        const { PICTURES } = process.env;
+        if (PICTURES) await page.screenshot({ path: join(PICTURES, `${day}-${part}-${name}.png`) }).catch(() => undefined);
+        // What follows stands on it.
+        break;
+      }
+      seen.steps.push(name);
+    }
+  } catch (error) {
+    problems.push(String(error.stack ?? error));
+  } finally {
+    await browser.close();
+  }
+  console.log(JSON.stringify({ ...seen, problems }));
+  process.exit(problems.length === 0 ? 0 : 1);
 }

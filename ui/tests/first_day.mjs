@@ -10,7 +10,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 
-import { browser, forgive, judge, open, overhang, problems, settled } from './browser.mjs';
+import { forgive, judge, open, overhang, play, problems, settled } from './browser.mjs';
 import { goesTo, opens, tabsTo, types } from './keys.mjs';
 
 const [part, text = '{}'] = process.argv.slice(2);
@@ -482,25 +482,4 @@ const PARTS = {
   looks: { signsIn, connects, deploys, changes, breaks, looks },
 };
 
-try {
-  assert(Object.hasOwn(PARTS, part), `one of ${Object.keys(PARTS).join(', ')}`);
-  const page = await newPage();
-  for (const [name, step] of Object.entries(PARTS[part])) {
-    try {
-      await step(page);
-    } catch (error) {
-      problems.push(`${name}: ${error.stack ?? error}`);
-      const { PICTURES } = process.env;
-      if (PICTURES) await page.screenshot({ path: join(PICTURES, `first-day-${part}-${name}.png`) }).catch(() => undefined);
-      // What follows stands on it.
-      break;
-    }
-    seen.steps.push(name);
-  }
-} catch (error) {
-  problems.push(String(error.stack ?? error));
-} finally {
-  await browser.close();
-}
-console.log(JSON.stringify({ ...seen, problems }));
-process.exit(problems.length === 0 ? 0 : 1);
+await play('first-day', PARTS, part, seen, newPage);

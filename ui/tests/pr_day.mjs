@@ -4,9 +4,8 @@
 //   pr_day.mjs PART WORLD    PART: see PARTS below. WORLD, as JSON: the console's url, its administrator's email and password, the automation,
 //                            which asks for "name", "public", "host", "project" and "key", the repository, and a secret that is answered.
 import { strict as assert } from 'node:assert';
-import { join } from 'node:path';
 
-import { browser, forgive, judge, open, overhang, problems, settled } from './browser.mjs';
+import { forgive, judge, open, overhang, play, problems, settled } from './browser.mjs';
 
 const [part, text = '{}'] = process.argv.slice(2);
 const { url, email, password, automation, repository, secret } = JSON.parse(text);
@@ -160,28 +159,12 @@ async function looks(page) {
 
 const PARTS = { day: { signsIn, finds, isTold, previews, opens, lists, looks } };
 
-try {
-  assert(Object.hasOwn(PARTS, part), `one of ${Object.keys(PARTS).join(', ')}`);
+/** A page of somebody who is not signed in yet, and of answers that the console refuses: it says so by its status. */
+async function newPage() {
   const page = await open();
-  // Somebody who is not signed in yet, and answers that the console refuses: it says so by its status.
   for (const status of [401, 422]) forgive(page, status);
   page.on('request', (request) => asked.push(request.postData() ?? ''));
-  for (const [name, step] of Object.entries(PARTS[part])) {
-    try {
-      await step(page);
-    } catch (error) {
-      problems.push(`${name}: ${error.stack ?? error}`);
-      const { PICTURES } = process.env;
-      if (PICTURES) await page.screenshot({ path: join(PICTURES, `pr-day-${part}-${name}.png`) }).catch(() => undefined);
-      // What follows stands on it.
-      break;
-    }
-    seen.steps.push(name);
-  }
-} catch (error) {
-  problems.push(String(error.stack ?? error));
-} finally {
-  await browser.close();
+  return page;
 }
-console.log(JSON.stringify({ ...seen, problems }));
-process.exit(problems.length === 0 ? 0 : 1);
+
+await play('pr-day', PARTS, part, seen, newPage);

@@ -5,9 +5,8 @@
 //                               remote with the code in the folder "infra", the handle of the cluster, and the tool: TERRAFORM (the code has one
 //                               terraform_data.one with the input "hello", and outputs "word" and "hidden") or CUSTOM.
 import { strict as assert } from 'node:assert';
-import { join } from 'node:path';
 
-import { browser, forgive, judge, open, overhang, problems, settled } from './browser.mjs';
+import { forgive, judge, open, overhang, play, problems, settled } from './browser.mjs';
 import { goesTo, opens, picks, tabsTo, types } from './keys.mjs';
 
 const [part, text = '{}'] = process.argv.slice(2);
@@ -321,25 +320,4 @@ const PARTS = {
   keys: { byKeys },
 };
 
-try {
-  assert(Object.hasOwn(PARTS, part), `one of ${Object.keys(PARTS).join(', ')}`);
-  const page = await newPage();
-  for (const [name, step] of Object.entries(PARTS[part])) {
-    try {
-      await step(page);
-    } catch (error) {
-      problems.push(`${name}: ${error.stack ?? error}`);
-      const { PICTURES } = process.env;
-      if (PICTURES) await page.screenshot({ path: join(PICTURES, `stack-day-${part}-${name}.png`) }).catch(() => undefined);
-      // What follows stands on it.
-      break;
-    }
-    seen.steps.push(name);
-  }
-} catch (error) {
-  problems.push(String(error.stack ?? error));
-} finally {
-  await browser.close();
-}
-console.log(JSON.stringify({ ...seen, problems }));
-process.exit(problems.length === 0 ? 0 : 1);
+await play('stack-day', PARTS, part, seen, newPage);

@@ -197,10 +197,7 @@ async fn rotate_token(
 }
 
 async fn list(args: ClusterListArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
-    let project_id = match &args.project {
-        Some(project) => Some(key::project(client, project).await?.id),
-        None => None,
-    };
+    let project_id = key::project_id(client, args.project.as_deref()).await?;
     let exact = args.selector.iter().flat_map(TagSelector::exact);
     let tag_query = selector::query(args.tags.iter().map(tag).chain(exact).collect());
     let takes = |cluster: &Cluster| args.selector.as_ref().is_none_or(|selector| selector.takes(cluster));
@@ -333,10 +330,7 @@ pub(crate) async fn attributes(
         Some(path) => Some(Value::from(file::mapping("metadata", path, terminal)?).to_string()),
         None => None,
     };
-    let project_id = match project {
-        Some(project) => Some(key::project(client, project).await?.id),
-        None => None,
-    };
+    let project_id = key::project_id(client, project.as_deref()).await?;
     Ok(ClusterAttributes {
         name: name.into(),
         handle: handle.clone(),

@@ -104,10 +104,7 @@ async fn save(args: ContextSaveArgs, client: &Client, terminal: &mut Terminal<'_
         Some(path) => Some(configuration_of(file::mapping("secret values", path, terminal)?)?),
         None => None,
     };
-    let project_id = match &project {
-        Some(project) => Some(key::project(client, project).await?.id),
-        None => None,
-    };
+    let project_id = key::project_id(client, project.as_deref()).await?;
     let attributes = ServiceContextAttributes { project_id, configuration, secrets };
     let context = client.send(&SaveServiceContext { name, attributes }).await?;
     output::item(&context, &output.output, terminal)

@@ -163,10 +163,7 @@ pub(crate) async fn create(
         })?;
         group_ids.push(found.id);
     }
-    let project_id = match project {
-        Some(project) => Some(key::project(client, &project).await?.id),
-        None => None,
-    };
+    let project_id = key::project_id(client, project.as_deref()).await?;
     let (role, role_id) = match role {
         Some(role) => access::named_role(&role, client).await?,
         None => (None, None),
@@ -237,10 +234,7 @@ pub(crate) async fn list(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let InvitesArgs { project, output } = args;
-    let project_id = match project {
-        Some(project) => Some(key::project(client, &project).await?.id),
-        None => None,
-    };
+    let project_id = key::project_id(client, project.as_deref()).await?;
     let list = |after| ListInvites { after, first: PAGE_SIZE, project_id: project_id.clone() };
     let invites: Vec<Invite> = all_pages(client, list).await?;
     output::list(&invites, &output, NOTHING, terminal)

@@ -283,6 +283,14 @@ pub(crate) async fn project(client: &Client, text: &str) -> Result<Project, CliE
     })
 }
 
+/// The id of the project with this name or id, where one is named.
+pub(crate) async fn project_id(client: &Client, text: Option<&str>) -> Result<Option<String>, CliError> {
+    match text {
+        Some(text) => Ok(Some(project(client, text).await?.id)),
+        None => Ok(None),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -25,6 +25,7 @@ mod error;
 mod federated_credentials;
 mod file;
 mod flags;
+mod form;
 mod format;
 mod global_services;
 mod groups;
@@ -205,6 +206,9 @@ pub async fn execute(command: Command, matches: &ArgMatches, terminal: &mut Term
 fn prints_a_file(verb: &Verb, screen: bool) -> bool {
     if let Verb::Audit(args) = verb {
         return matches!(args.command, audit::AuditCommand::Export(_)) && !screen;
+    }
+    if let Verb::Pr(args) = verb {
+        return args.prints_a_patch() && !screen;
     }
     let Verb::Cd(args) = verb else { return matches!(verb, Verb::Completion(_)) };
     if let CdCommand::Clusters(clusters) = &args.command

@@ -55,6 +55,31 @@ enum PrCommand {
     Contracts(ContractsArgs),
 }
 
+impl PrArgs {
+    /// Whether it prints a patch, which must come as it is: one whose line ends are escaped is another one.
+    pub(crate) fn prints_a_patch(&self) -> bool {
+        match &self.command {
+            PrCommand::Preview(args) => args.prints_a_patch(),
+            PrCommand::Instances(args) => args.prints_a_patch(),
+            PrCommand::Upgrade(args) => args.prints_a_patch(),
+            PrCommand::Uninstall(args) => args.prints_a_patch(),
+            PrCommand::Test(args) => args.prints_a_patch(),
+            PrCommand::Template(args) => args.prints_a_patch(),
+            PrCommand::Contracts(args) => args.prints_a_patch(),
+            PrCommand::List(_)
+            | PrCommand::Describe(_)
+            | PrCommand::Create(_)
+            | PrCommand::Plan(_)
+            | PrCommand::Release(_)
+            | PrCommand::Merge(_)
+            | PrCommand::Close(_)
+            | PrCommand::Refresh(_)
+            | PrCommand::Automations(_)
+            | PrCommand::Outdated(_) => false,
+        }
+    }
+}
+
 /// How a pull request stands
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum StatusArg {
@@ -199,10 +224,7 @@ async fn list(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let project_id = match project {
-        Some(project) => Some(key::project(client, &project).await?.id),
-        None => None,
-    };
+    let project_id = key::project_id(client, project.as_deref()).await?;
     let service_id = match service {
         Some(service) => Some(service.get(client).await?.service.id),
         None => None,

@@ -84,12 +84,8 @@ fn of_document(
     }
     // How often an operator looks is nothing that the console keeps.
     document.remove("reconciliation");
-    if let Some(Value::Object(mut bindings)) = document.remove("bindings") {
-        for (of, field) in [("write", "writeBindings"), ("create", "createBindings")] {
-            if let Some(Value::Array(all)) = bindings.remove(of) {
-                found.bindings.push((field, all));
-            }
-        }
+    if let Some(bindings) = document.remove("bindings") {
+        found.bindings = bound(bindings)?;
     }
     if let Some(name) = name {
         document.entry("name").or_insert(name);
@@ -101,6 +97,33 @@ fn of_document(
         found.attributes = attributes;
     }
     Ok(found)
+}
+
+/// Who may what, by the fields of the API.
+fn bound(bindings: Value) -> Result<Vec<(&'static str, Vec<Value>)>, CliError> {
+    let bindings = match bindings {
+        Value::Null => Map::new(),
+        Value::Object(bindings) => bindings,
+        _ => return Err(CliError::usage("bindings must hold write, create or both")),
+    };
+    let mut all = Vec::with_capacity(bindings.len());
+    for (of, subjects) in bindings {
+        let field = match of.as_str() {
+            "write" => "writeBindings",
+            "create" => "createBindings",
+            _ => {
+                return Err(CliError::usage(format!(
+                    "bindings has an unknown field {of:?}: there are write and create"
+                )));
+            }
+        };
+        match subjects {
+            Value::Null => {}
+            Value::Array(subjects) => all.push((field, subjects)),
+            _ => return Err(CliError::usage(format!("bindings.{of} must be a list"))),
+        }
+    }
+    Ok(all)
 }
 
 impl AutomationFile {

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     args::{ConfirmArgs, ListOutputArgs, OutputArgs},
     error::CliError,
+    form,
     format::Format,
     key::{self, RepositoryKey, ServiceKey},
     output::{self, Row, age, or_dash},
@@ -255,10 +256,7 @@ async fn list(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let project_id = match project {
-        Some(project) => Some(key::project(client, &project).await?.id),
-        None => None,
-    };
+    let project_id = key::project_id(client, project.as_deref()).await?;
     let page = |after| ListPrAutomations {
         after,
         first: PAGE_SIZE,
@@ -408,26 +406,7 @@ fn words(known: &PrAutomation, all: &Value) -> String {
     line("Branch", known.branch.as_deref());
     line("Title", known.title.as_deref());
     line("You may open pull requests", all["mayCreate"].as_bool().map(|may| if may { "yes" } else { "no" }));
-    if !known.configuration.is_empty() {
-        text.push_str("Asks:\n");
-    }
-    for question in &known.configuration {
-        let mut told = format!("{} {}", question.name, question.kind.as_str());
-        if !question.values.is_empty() {
-            let _ = write!(told, " of {}", question.values.join(", "));
-        }
-        match &question.default {
-            Some(default) => {
-                let _ = write!(told, ", else {default}");
-            }
-            None if question.optional == Some(true) => told.push_str(", optional"),
-            None => {}
-        }
-        if let Some(documentation) = &question.documentation {
-            let _ = write!(told, ": {documentation}");
-        }
-        let _ = writeln!(text, "  {}", one_line(&told));
-    }
+    text.push_str(&form::asks(&known.configuration));
     let steps = steps(all);
     if !steps.is_empty() {
         text.push_str("Does:\n");

@@ -213,6 +213,27 @@ pub(crate) struct PrUninstallArgs {
     output: OutputArgs,
 }
 
+impl PrInstancesArgs {
+    /// Whether it prints a patch.
+    pub(crate) fn prints_a_patch(&self) -> bool {
+        matches!(&self.command, PrInstanceCommand::Diff(args) if pr_open::is_patch(&args.output.output))
+    }
+}
+
+impl PrUpgradeArgs {
+    /// Whether it prints a patch.
+    pub(crate) fn prints_a_patch(&self) -> bool {
+        self.dry_run && self.automation.is_none() && pr_open::is_patch(&self.output.output)
+    }
+}
+
+impl PrUninstallArgs {
+    /// Whether it prints a patch.
+    pub(crate) fn prints_a_patch(&self) -> bool {
+        self.dry_run && pr_open::is_patch(&self.output.output)
+    }
+}
+
 impl Row for PrInstance {
     const HEADINGS: (&'static [&'static str], usize) = (
         &["ID", "STATE", "AUTOMATION", "VERSION", "OUTDATED", "REPOSITORY", "PATH", "AGE", "PULL REQUEST"],
@@ -387,10 +408,7 @@ async fn listed(
         Some(automation) => Some(pr_automations::find(&automation, client).await?.id),
         None => None,
     };
-    let project_id = match project {
-        Some(project) => Some(key::project(client, &project).await?.id),
-        None => None,
-    };
+    let project_id = key::project_id(client, project.as_deref()).await?;
     let page = |after| ListPrInstances {
         after,
         first: PAGE_SIZE,

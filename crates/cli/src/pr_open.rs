@@ -101,6 +101,18 @@ pub(crate) struct PrPreviewArgs {
     output: OutputArgs,
 }
 
+impl PrPreviewArgs {
+    /// Whether it prints a patch.
+    pub(crate) fn prints_a_patch(&self) -> bool {
+        is_patch(&self.output.output)
+    }
+}
+
+/// Whether differences are printed as a patch in this format.
+pub(crate) fn is_patch(format: &Format) -> bool {
+    matches!(format, Format::Table | Format::Wide)
+}
+
 /// What the console is asked.
 struct Ask {
     id: String,

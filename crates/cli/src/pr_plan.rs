@@ -6,23 +6,20 @@ use chrono::{DateTime, Utc};
 use clap::Args;
 use plural_wire::{
     Client, CreateFleetPlan, FleetPlan, FleetPlanBrief, FleetPlanCounts, FleetPlanPart, FleetPlanPartState,
-    FleetPlanPhase, GetFleetPlan, ListFleetPlans, ReleaseFleetPlan, all_pages,
+    FleetPlanPhase, GetFleetPlan, ListFleetPlans, PAGE_SIZE, ReleaseFleetPlan, all_pages,
 };
 
 use crate::{
     args::{ConfirmArgs, OutputArgs},
     error::CliError,
     format::Format,
-    key::{RepositoryKey, parse_duration},
+    key::{self, RepositoryKey, parse_duration},
     output::{self, Row, counted, or_dash},
     plain::one_line,
     table,
     terminal::Terminal,
     wait::{self, Observed},
 };
-
-/// Plans of one page: each has its services with it.
-const FEW: i64 = 10;
 
 /// Show what a commit would do on every cluster that it reaches, before it is merged
 ///
@@ -150,7 +147,9 @@ pub(crate) async fn release(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let page = |after| ListFleetPlans { after, first: FEW, pull_request_id: Some(pull_request.clone()) };
+    let pull_request_id = key::bare_id("pull-request", &pull_request);
+    let page =
+        |after| ListFleetPlans { after, first: PAGE_SIZE, pull_request_id: Some(pull_request_id.to_owned()) };
     let all = all_pages(client, page).await?;
     let waits = |plan: &&FleetPlanBrief| plan.phase == Some(FleetPlanPhase::Held);
     let held: Vec<&FleetPlanBrief> = all.iter().filter(waits).collect();

@@ -117,6 +117,38 @@ struct HowArgs {
     output: PrFormat,
 }
 
+impl HowArgs {
+    /// Whether differences are printed, in place of writing the files.
+    fn is_told(&self) -> bool {
+        self.diff || self.validate
+    }
+
+    fn prints_a_patch(&self) -> bool {
+        self.is_told() && self.output == PrFormat::Text
+    }
+}
+
+impl TestArgs {
+    /// Whether it prints a patch.
+    pub(crate) fn prints_a_patch(&self) -> bool {
+        self.how.prints_a_patch()
+    }
+}
+
+impl TemplateArgs {
+    /// Whether it prints a patch.
+    pub(crate) fn prints_a_patch(&self) -> bool {
+        self.how.prints_a_patch()
+    }
+}
+
+impl ContractsArgs {
+    /// Whether it prints a patch.
+    pub(crate) fn prints_a_patch(&self) -> bool {
+        self.how.prints_a_patch()
+    }
+}
+
 /// How to print what automations did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PrFormat {
@@ -341,7 +373,7 @@ fn run_all(
     }
     let changes = tree.changes_since(&disk);
     let failed = tried.iter().filter(|tried| tried.done.is_err()).count();
-    let is_told = how.diff || how.validate;
+    let is_told = how.is_told();
     match how.output {
         PrFormat::Text => pr_told::text(&tried, &changes, &disk, is_told, terminal)?,
         PrFormat::Json => pr_told::json(&tried, &disk, &changes, terminal)?,

@@ -171,10 +171,7 @@ pub(crate) async fn run(
 ) -> Result<(), CliError> {
     match command {
         RegistrationTokenCommand::List(RegistrationTokenListArgs { project, output }) => {
-            let project_id = match project {
-                Some(project) => Some(key::project(client, &project).await?.id),
-                None => None,
-            };
+            let project_id = key::project_id(client, project.as_deref()).await?;
             let list =
                 |after| ListBootstrapTokens { after, first: PAGE_SIZE, project_id: project_id.clone() };
             let all: Vec<BootstrapToken> = all_pages(client, list).await?;

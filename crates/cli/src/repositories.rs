@@ -98,10 +98,7 @@ async fn create(
 ) -> Result<(), CliError> {
     let url = args.repository.or(args.url).ok_or_else(|| CliError::usage("a repository needs an address"))?;
     let attributes = attributes(url, args.access, terminal)?;
-    let project_id = match &args.project {
-        Some(project) => Some(key::project(client, project).await?.id),
-        None => None,
-    };
+    let project_id = key::project_id(client, args.project.as_deref()).await?;
     let repository = client.send(&CreateGitRepository { attributes, project_id }).await?;
     finish(repository, &args.wait, &args.output.output, client, terminal).await
 }

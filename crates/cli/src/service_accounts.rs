@@ -236,10 +236,7 @@ pub(crate) async fn run(
             output::list(&all_pages(client, list).await?, &output, NOTHING, terminal)
         }
         ServiceAccountCommand::Create(ServiceAccountCreateArgs { name, project, email, assume, output }) => {
-            let project_id = match project {
-                Some(project) => Some(key::project(client, &project).await?.id),
-                None => None,
-            };
+            let project_id = key::project_id(client, project.as_deref()).await?;
             let assume_bindings = subjects(&assume, client).await?;
             let attributes = ServiceAccountAttributes {
                 name: Some(name),

@@ -114,10 +114,7 @@ pub(crate) async fn run(
 ) -> Result<(), CliError> {
     let ServiceFailuresArgs { project, cluster, since, output } = args;
     // What is not there is an error here, where an empty list would mislead.
-    let project_id = match &project {
-        Some(project) => Some(key::project(client, project).await?.id),
-        None => None,
-    };
+    let project_id = key::project_id(client, project.as_deref()).await?;
     let cluster_id = match &cluster {
         Some(cluster) => Some(cluster.get(client).await?.id),
         None => None,

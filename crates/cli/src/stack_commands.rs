@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     args::{ConfirmArgs, ListOutputArgs, OutputArgs},
     error::CliError,
-    file, key,
+    file, form, key,
     key::parse_pair,
     output::{self, Row, age, or_dash},
     plain::one_line,
@@ -229,10 +229,7 @@ pub(crate) async fn run(
                 Some(stack) => Some(stacks::find(&stack, client).await?.id),
                 None => None,
             };
-            let project = match project {
-                Some(project) => Some(key::project(client, &project).await?.id),
-                None => None,
-            };
+            let project = key::project_id(client, project.as_deref()).await?;
             let all = all(stack, project, client).await?;
             output::list(&all, &output, NOTHING, terminal)
         }
@@ -402,25 +399,6 @@ fn words(known: &CustomStackRun) -> String {
         let waits = if command.approve == Some(true) { ", when people agreed" } else { "" };
         let _ = writeln!(text, "  {}", one_line(&format!("{words:?}{folder}{waits}")));
     }
-    if !known.configuration.is_empty() {
-        text.push_str("Asks:\n");
-    }
-    for question in &known.configuration {
-        let mut told = format!("{} {}", question.name, question.kind.as_str());
-        if !question.values.is_empty() {
-            let _ = write!(told, " of {}", question.values.join(", "));
-        }
-        match &question.default {
-            Some(default) => {
-                let _ = write!(told, ", else {default}");
-            }
-            None if question.optional == Some(true) => told.push_str(", optional"),
-            None => {}
-        }
-        if let Some(documentation) = &question.documentation {
-            let _ = write!(told, ": {documentation}");
-        }
-        let _ = writeln!(text, "  {}", one_line(&told));
-    }
+    text.push_str(&form::asks(&known.configuration));
     text
 }

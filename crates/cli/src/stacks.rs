@@ -412,10 +412,7 @@ async fn list(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let project_id = match project {
-        Some(project) => Some(key::project(client, &project).await?.id),
-        None => None,
-    };
+    let project_id = key::project_id(client, project.as_deref()).await?;
     let list =
         |after| ListInfrastructureStacks { after, first: PAGE_SIZE, project_id: project_id.clone(), q: None };
     if watching {
@@ -427,10 +424,7 @@ async fn list(
 
 async fn create(args: StackCreateArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let StackCreateArgs { name, project, kind, protect, settings, output } = args;
-    let project_id = match project {
-        Some(project) => Some(key::project(client, &project).await?.id),
-        None => None,
-    };
+    let project_id = key::project_id(client, project.as_deref()).await?;
     // What runs here has its state here, unless it is told otherwise.
     let keeps = kind.has_state() && settings.repository.is_some();
     let nothing = StackRemovalArgs::default();

@@ -13,15 +13,18 @@ import { useState } from 'react';
 
 import type { FleetPlanPartState } from '../generated/graphql';
 import { ask, explain } from '../lib/client';
-import { counted, short } from '../lib/text';
+import { listed } from '../lib/list';
+import { counted, quoted, short } from '../lib/text';
 import { noticeOf } from '../parts/notice';
 import { Action } from '../parts/action';
-import { Panel } from '../parts/page';
+import { Panel, Waiting } from '../parts/page';
+import { held, Shown } from '../parts/shown';
 import { State, unknown, type Look } from '../parts/state';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
+import { PlannedObjects } from '../service/changes';
 import classes from './fleetplan.module.css';
-import { partQuery, plansQuery, Release, type Counts, type Part, type Plan } from './queries';
+import { partQuery, planQuery, plansQuery, Release, type Counts, type Part, type Plan } from './queries';
 
 const states: Record<FleetPlanPartState, Look> = {
   FAILED: { word: 'Not plannable', tone: 'bad', Icon: IconCircleXFilled },
@@ -33,13 +36,30 @@ const states: Record<FleetPlanPartState, Look> = {
 
 /** What a pull request would do to services, by cluster. Nothing where it is of no repository that services are read from. */
 export function FleetPlans({ pullRequest }: { pullRequest: string }) {
-  const { data = [] } = useQuery(plansQuery(pullRequest));
-  return data.map((plan) => <Planned key={plan.id} plan={plan} pullRequest={pullRequest} />);
+  const query = useQuery(plansQuery(pullRequest));
+  return (
+    <Shown query={query} what="what it would do to services">
+      {held(query)?.map(({ id }) => (
+        <Planned key={id} id={id} pullRequest={pullRequest} />
+      ))}
+    </Shown>
+  );
 }
 
-function Planned({ plan, pullRequest }: { plan: Plan; pullRequest: string }) {
+function Planned({ id, pullRequest }: { id: string; pullRequest: string }) {
+  const query = useQuery(planQuery(id));
+  const plan = held(query);
+  return (
+    <Shown query={query} what="a plan of services">
+      {query.isPending && <Waiting />}
+      {plan != null && <Found plan={plan} pullRequest={pullRequest} />}
+    </Shown>
+  );
+}
+
+function Found({ plan, pullRequest }: { plan: Plan; pullRequest: string }) {
   const commit = plan.sha ?? plan.ref ?? '';
-  const parts = (plan.reach?.parts ?? []).flatMap((part) => part ?? []);
+  const parts = listed(plan.reach?.parts);
   return (
     <Panel title="What it would do to services" aside={<code title={commit}>{short(commit)}</code>}>
       <Stack gap="sm" p="md">
@@ -78,7 +98,7 @@ function Standing({ plan, pullRequest, reached }: { plan: Plan; pullRequest: str
                 </Text>
               </>
             }
-            command={`plural pr release ${pullRequest} --commit ${plan.ref ?? ''}`}
+            command={`plural pr release ${quoted(pullRequest)} --commit ${quoted(plan.ref ?? '')}`}
             run={() => ask(Release, { id: plan.id, sha: plan.ref ?? '' })}
             done="Released the commit: it is planned"
           />
@@ -141,7 +161,7 @@ function Heads({ first, last }: { first: string; last: string }) {
 }
 
 function Clusters({ plan, parts }: { plan: Plan; parts: Part[] }) {
-  const clusters = (plan.reach?.clusters ?? []).flatMap((cluster) => cluster ?? []);
+  const clusters = listed(plan.reach?.clusters);
   const [open, setOpen] = useState<string>();
   return (
     <>
@@ -220,8 +240,8 @@ function Objects({ id }: { id: string }) {
   const { data, error, isPending } = useQuery(partQuery(id));
   if (error) return <Text size="sm">{explain(error).what}</Text>;
   if (isPending) return <IconCircleDashed size={14} aria-label="is being read" />;
-  const objects = (data?.objects ?? []).flatMap((object) => object ?? []);
-  const problems = (data?.problems ?? []).flatMap((problem) => problem ?? []);
+  const objects = listed(data?.objects);
+  const problems = listed(data?.problems);
   return (
     <Stack gap={4} mt="xs">
       {problems.map((problem, at) => (
@@ -229,25 +249,7 @@ function Objects({ id }: { id: string }) {
           <Name of={problem.message ?? ''} />
         </Text>
       ))}
-      {objects.map(({ action, why, object, fields }, at) => (
-        <div key={`${object.kind} ${object.namespace ?? ''} ${object.name} ${at}`}>
-          <Text size="sm">
-            {action.toLowerCase().replace('_', ' ')} <Name of={`${object.kind} ${object.name}`} />
-            {why != null && (
-              <>
-                : <Name of={why} />
-              </>
-            )}
-          </Text>
-          {(fields ?? [])
-            .flatMap((field) => field ?? [])
-            .map((field) => (
-              <Text key={field.path} size="xs" ff="monospace" c="dimmed">
-                <Name of={field.path} />: <Name of={field.before ?? '–'} /> → <Name of={field.after ?? '–'} />
-              </Text>
-            ))}
-        </div>
-      ))}
+      <PlannedObjects objects={objects} />
     </Stack>
   );
 }

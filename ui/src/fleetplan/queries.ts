@@ -1,8 +1,9 @@
-import { queryOptions } from '@tanstack/react-query';
+import { queryOptions, type Query } from '@tanstack/react-query';
 
 import { graphql } from '../generated';
-import type { FleetPlanPartQuery, FleetPlansQuery } from '../generated/graphql';
+import type { FleetPlanPartQuery, FleetPlanQuery, FleetPlansQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
+import { again } from '../lib/poll';
 
 const Plans = graphql(/* GraphQL */ `
   query FleetPlans($pullRequestId: ID!) {
@@ -11,51 +12,52 @@ const Plans = graphql(/* GraphQL */ `
         node {
           id
           phase
-          error
-          ref
-          sha
-          untouched
-          composed
-          omitted
-          updatedAt
           repository {
             id
-            url
           }
-          reach {
-            counts {
-              created
-              changed
-              deleted
-              blocked
-            }
-            clusters {
-              handle
-              services
-              waiting
-              failed
-              away
-              late
-              counts {
-                created
-                changed
-                deleted
-                blocked
-              }
-            }
-            parts {
-              id
-              name
-              handle
-              state
-              error
-              counts {
-                created
-                changed
-                deleted
-                blocked
-              }
-            }
+        }
+      }
+    }
+  }
+`);
+
+const One = graphql(/* GraphQL */ `
+  query FleetPlan($id: ID!) {
+    fleetPlan(id: $id) {
+      id
+      phase
+      error
+      ref
+      sha
+      untouched
+      composed
+      omitted
+      reach {
+        clusters {
+          handle
+          services
+          waiting
+          failed
+          away
+          late
+          counts {
+            created
+            changed
+            deleted
+            blocked
+          }
+        }
+        parts {
+          id
+          name
+          handle
+          state
+          error
+          counts {
+            created
+            changed
+            deleted
+            blocked
           }
         }
       }
@@ -102,7 +104,8 @@ export const Release = graphql(/* GraphQL */ `
 `);
 
 type Edge = NonNullable<NonNullable<NonNullable<FleetPlansQuery['fleetPlans']>['edges']>[number]>;
-export type Plan = NonNullable<Edge['node']>;
+type Listed = NonNullable<Edge['node']>;
+export type Plan = NonNullable<FleetPlanQuery['fleetPlan']>;
 export type Part = NonNullable<NonNullable<NonNullable<Plan['reach']>['parts']>[number]>;
 export type Counts = Part['counts'];
 export type PartPlan = NonNullable<FleetPlanPartQuery['fleetPlanPart']>;
@@ -110,19 +113,31 @@ export type PartPlan = NonNullable<FleetPlanPartQuery['fleetPlanPart']>;
 /** Milliseconds between two looks at one that agents are asked for: somebody waits for it. */
 const SOON = 1000;
 
-const isGoingOn = (plan: Plan) => plan.phase === 'LOOKING' || plan.phase === 'ASKED';
+const isGoingOn = ({ phase }: Pick<Plan, 'phase'>) => phase === 'LOOKING' || phase === 'ASKED';
 
-/** The newest plan of each repository of a pull request. While agents answer, they are read again and again. */
+/**
+ * The newest plan of each repository of a pull request, without what it found. While agents answer, they are read again and again; a head
+ * that is read back later has another plan, as has a pull request that was just opened.
+ */
 export const plansQuery = (pullRequestId: string) =>
   queryOptions({
     queryKey: ['fleet plans', 'of', pullRequestId],
-    queryFn: async ({ signal }): Promise<Plan[]> => {
+    queryFn: async ({ signal }): Promise<Listed[]> => {
       const answer = await ask(Plans, { pullRequestId }, signal);
       const all = (answer.fleetPlans?.edges ?? []).flatMap((edge) => edge?.node ?? []);
       // Oldest first: the last one of a repository stays.
       return [...new Map(all.map((plan) => [plan.repository?.id ?? '', plan])).values()];
     },
-    refetchInterval: (asked) => (asked.state.data?.some(isGoingOn) === true ? SOON : false),
+    refetchInterval: (asked) => (asked.state.data?.some(isGoingOn) === true ? SOON : again(asked as unknown as Query)),
+  });
+
+/** One plan with what it found. */
+export const planQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['fleet plans', 'one', id],
+    queryFn: async ({ signal }) => (await ask(One, { id }, signal)).fleetPlan,
+    refetchInterval: (asked) =>
+      asked.state.data != null && isGoingOn(asked.state.data) ? SOON : again(asked as unknown as Query),
   });
 
 /** What would happen to one service. */

@@ -9,6 +9,10 @@ export function isFilter(values: Record<string, unknown>): boolean {
   return Object.values(values).some((value) => value !== undefined);
 }
 
+/** The items of a list as the API types them: it may be absent, and so may each of them. */
+export const listed = <Item>(items: readonly (Item | null | undefined)[] | null | undefined): Item[] =>
+  (items ?? []).flatMap((item) => item ?? []);
+
 /** What a query of a list answers: its field is named `list` in each of them. */
 export interface Lists<Row> {
   list?: {

@@ -6,7 +6,7 @@ import { lazy, Suspense, useState, type ReactNode } from 'react';
 import { graphql } from '../generated';
 import { ask } from '../lib/client';
 import { useDialog } from '../lib/dialog';
-import { visible } from '../lib/text';
+import { quoted, visible } from '../lib/text';
 import { Name } from './text';
 import type { Field, Values } from './values';
 
@@ -163,7 +163,7 @@ export function Action<Answer>(props: ActionProps<Answer>) {
                   </Text>
                 ))}
                 <Command
-                  line={`plural auth explain ${right.verb} ${right.thing}${right.within === undefined ? '' : ` --in ${right.within}`}`}
+                  line={`plural auth explain ${right.verb} ${quoted(right.thing)}${right.within === undefined ? '' : ` --in ${quoted(right.within)}`}`}
                 />
               </>
             ) : (

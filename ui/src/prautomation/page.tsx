@@ -8,7 +8,7 @@ import { projectsQuery } from '../access/queries';
 import { graphql } from '../generated';
 import type { PrAutomationAttributes, PrAutomationQuery, PrRole } from '../generated/graphql';
 import { ask } from '../lib/client';
-import type { RowOf } from '../lib/list';
+import { listed, type RowOf } from '../lib/list';
 import { quoted } from '../lib/text';
 import { Action } from '../parts/action';
 import { Linked, text, tracks } from '../parts/cells';
@@ -259,9 +259,6 @@ function actionsOf(values: Values): PrAutomationAttributes {
   }
   return actions;
 }
-
-const listed = <Item,>(items: readonly (Item | null | undefined)[] | null | undefined): Item[] =>
-  (items ?? []).flatMap((item) => item ?? []);
 
 const columns: Columns<RowOf<typeof Automations>> = [
   {

@@ -1,6 +1,7 @@
 import { Alert, Button, Checkbox, Group, List, Stack, Text } from '@mantine/core';
 import { IconAlertTriangle, IconDownload, IconRefresh } from '@tabler/icons-react';
 
+import { listed } from '../lib/list';
 import { counted, short, visible } from '../lib/text';
 import { noticeOf } from '../parts/notice';
 import { Copy } from '../parts/action';
@@ -11,9 +12,6 @@ import type { Values } from '../parts/values';
 import type { Question } from '../stack/custom-queries';
 import { answersOf } from '../stack/questions';
 import type { Asking, Previewed as Preview } from './form-queries';
-
-const listed = <Item,>(items: readonly (Item | null | undefined)[] | null | undefined): Item[] =>
-  (items ?? []).flatMap((item) => item ?? []);
 
 /** What is answered; of a secret that it is. */
 export function Answers({ questions, values }: { questions: Question[]; values: Values }) {

@@ -6,6 +6,7 @@ import { IconGitPullRequest } from '@tabler/icons-react';
 import { useEffect, useRef, useState, type SyntheticEvent } from 'react';
 
 import { ApiError, ask, explain, isLost } from '../lib/client';
+import { quoted } from '../lib/text';
 import { Command } from '../parts/action';
 import { Fields, initialValues, type Values } from '../parts/form';
 import { Empty, Fault, Page, Panel, Waiting } from '../parts/page';
@@ -61,7 +62,7 @@ function Refused({ name }: { name: string }) {
         <Text size="sm">
           You see this automation, and have no right to use it. Whoever may write it lets others do so; this says who that is:
         </Text>
-        <Command line={`plural auth explain open pr-automation/${name}`} />
+        <Command line={`plural auth explain open ${quoted(`pr-automation/${name}`)}`} />
       </Stack>
     </Panel>
   );

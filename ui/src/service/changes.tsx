@@ -41,6 +41,17 @@ interface Field {
   writtenAt?: string | null;
 }
 
+/** What happens to an object. */
+interface Planned {
+  action: PlanAction;
+  object: { kind: string; namespace?: string | null; name: string };
+  why?: string | null;
+  location?: string | null;
+  wave?: number | null;
+  fields?: readonly (Field | null)[] | null;
+  fieldsOmitted?: number | null;
+}
+
 /** What syncs changed in the cluster, and what others changed there. */
 export function Changes({ cluster, name }: { cluster: string; name: string }) {
   const query = useQuery(changesQuery(cluster, name));
@@ -156,30 +167,40 @@ function PlanEntry({ plan }: { plan: Plan }) {
           <Name of={plan.error} />
         </Text>
       )}
-      {objects.map(({ action, object, why, fields, location, wave }, at) => (
-        <div key={at}>
-          <Group gap="sm">
-            <Badge variant="default" tt="none" fw={400}>
-              {actionWords[action]}
-            </Badge>
-            <Text size="sm">
-              {object.kind} <Name of={object.namespace == null ? object.name : `${object.namespace}/${object.name}`} />
-            </Text>
-            {why != null && (
-              <Text size="sm" c="dimmed">
-                <Name of={why} />
-              </Text>
-            )}
-            <Text size="xs" c="dimmed">
-              {wave != null && `wave ${wave} `}
-              {location != null && <Name of={location} />}
-            </Text>
-          </Group>
-          <Fields fields={fields} />
-        </div>
-      ))}
+      <PlannedObjects objects={objects} />
     </div>
   );
+}
+
+/** What happens to the objects of a plan, in its order. */
+export function PlannedObjects({ objects }: { objects: readonly Planned[] }) {
+  return objects.map(({ action, object, why, fields, fieldsOmitted, location, wave }, at) => (
+    <div key={at}>
+      <Group gap="sm">
+        <Badge variant="default" tt="none" fw={400}>
+          {actionWords[action]}
+        </Badge>
+        <Text size="sm">
+          {object.kind} <Name of={object.namespace == null ? object.name : `${object.namespace}/${object.name}`} />
+        </Text>
+        {why != null && (
+          <Text size="sm" c="dimmed">
+            <Name of={why} />
+          </Text>
+        )}
+        <Text size="xs" c="dimmed">
+          {wave != null && `wave ${wave} `}
+          {location != null && <Name of={location} />}
+        </Text>
+      </Group>
+      <Fields fields={fields} />
+      {fieldsOmitted != null && fieldsOmitted > 0 && (
+        <Text size="sm" c="dimmed">
+          {counted(fieldsOmitted, 'more field')}, too many to keep
+        </Text>
+      )}
+    </div>
+  ));
 }
 
 /** Field by field: what was, what is now, and who wrote it. */

@@ -9,6 +9,7 @@ import { ask } from '../lib/client';
 import { short } from '../lib/text';
 import { Action } from '../parts/action';
 import { Facts, Panel } from '../parts/page';
+import { held, Shown } from '../parts/shown';
 import { State } from '../parts/state';
 import { Ago, Name, Outside, RouteLink } from '../parts/text';
 import { paths } from '../paths';
@@ -80,18 +81,22 @@ const pullsQuery = (name: string) =>
 
 /** The open pull requests that reach a stack, with what they would do to it. */
 export function PullRequests({ stack }: { stack: StackOne }) {
-  const { data = [] } = useQuery(pullsQuery(stack.name));
-  if (data.length === 0) return null;
+  const query = useQuery(pullsQuery(stack.name));
+  const pulls = held(query) ?? [];
   return (
-    <Panel title="Pull requests">
-      <Facts
-        facts={data.map((pull): [string, ReactNode, 'wide'] => [
-          `${pull.repository} #${pull.number}`,
-          <One key={`${pull.id} ${pull.sha}`} stack={stack} pull={pull} />,
-          'wide',
-        ])}
-      />
-    </Panel>
+    <Shown query={query} what="pull requests">
+      {pulls.length > 0 && (
+        <Panel title="Pull requests">
+          <Facts
+            facts={pulls.map((pull): [string, ReactNode, 'wide'] => [
+              `${pull.repository} #${pull.number}`,
+              <One key={`${pull.id} ${pull.sha}`} stack={stack} pull={pull} />,
+              'wide',
+            ])}
+          />
+        </Panel>
+      )}
+    </Shown>
   );
 }
 

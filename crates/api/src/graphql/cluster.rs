@@ -315,22 +315,22 @@ impl Cluster {
 
     /// Who may look at it.
     async fn read_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, self.cluster.id.into(), Role::Read).await }).await
+        nullable(bindings_of(ctx, self.cluster.id.into(), Role::Read)).await
     }
 
     /// Who may change it.
     async fn write_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, self.cluster.id.into(), Role::Write).await }).await
+        nullable(bindings_of(ctx, self.cluster.id.into(), Role::Write)).await
     }
 
     /// Who may delete it and decide who may do what.
     async fn admin_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, self.cluster.id.into(), Role::Admin).await }).await
+        nullable(bindings_of(ctx, self.cluster.id.into(), Role::Admin)).await
     }
 
     /// Who may do what with it and its services by a role that administrators made.
     async fn role_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<RoleBinding>>> {
-        nullable(async { role_bindings_of(ctx, self.cluster.id.into()).await }).await
+        nullable(role_bindings_of(ctx, self.cluster.id.into())).await
     }
 }
 

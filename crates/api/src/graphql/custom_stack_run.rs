@@ -70,11 +70,7 @@ impl CustomStackRun {
 
     /// The stack that it is of; absent: any of the project.
     async fn stack(&self, ctx: &Context<'_>) -> Nullable<InfrastructureStack> {
-        nullable(async {
-            let Some(stack) = self.0.stack_id else { return Ok(None) };
-            by_id::<plural_core::stack::Stack, _>(ctx, stack).await
-        })
-        .await
+        nullable(by_id::<plural_core::stack::Stack, _>(ctx, self.0.stack_id)).await
     }
 
     /// Where it belongs.

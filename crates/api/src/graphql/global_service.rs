@@ -263,11 +263,7 @@ impl GlobalService {
 
     /// The service whose copies the instances are; absent when there is a template.
     async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
-        nullable(async {
-            let Some(service) = self.0.service_id else { return Ok(None) };
-            by_id::<plural_core::service::Service, _>(ctx, service).await
-        })
-        .await
+        nullable(by_id::<plural_core::service::Service, _>(ctx, self.0.service_id)).await
     }
 
     /// What the instances are made from.

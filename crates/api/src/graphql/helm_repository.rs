@@ -56,11 +56,7 @@ impl HelmRepository {
 
     /// The only project whose services use it; absent when those of all do.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
-        nullable(async {
-            let Some(id) = self.0.project_id else { return Ok(None) };
-            by_id::<plural_core::project::Project, _>(ctx, id).await
-        })
-        .await
+        nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
     }
 
     /// How the console signs in; absent when it does not.

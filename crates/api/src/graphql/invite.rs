@@ -72,11 +72,7 @@ impl Invite {
 
     /// The account that gets another password; absent where one is made.
     async fn user(&self, ctx: &Context<'_>) -> Nullable<User> {
-        nullable(async {
-            let Some(id) = self.invite.user_id else { return Ok(None) };
-            by_id::<plural_core::user::User, _>(ctx, id).await
-        })
-        .await
+        nullable(by_id::<plural_core::user::User, _>(ctx, self.invite.user_id)).await
     }
 
     /// The project that it is to; absent where it is to none, and where you may not read that.

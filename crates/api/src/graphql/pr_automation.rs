@@ -204,17 +204,17 @@ impl PrAutomation {
 
     /// Who may look, besides those of its project.
     async fn read_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, self.0.id.into(), Role::Read).await }).await
+        nullable(bindings_of(ctx, self.0.id.into(), Role::Read)).await
     }
 
     /// Who may change it, besides those of its project.
     async fn write_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, self.0.id.into(), Role::Write).await }).await
+        nullable(bindings_of(ctx, self.0.id.into(), Role::Write)).await
     }
 
     /// Who may open pull requests with it, besides those who may change it.
     async fn create_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, self.0.id.into(), Role::Create).await }).await
+        nullable(bindings_of(ctx, self.0.id.into(), Role::Create)).await
     }
 
     /// When it was made.

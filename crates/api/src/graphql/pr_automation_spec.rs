@@ -184,16 +184,8 @@ impl TryFrom<PrAutomationTemplateAttributes> for core::PrTemplate {
 
     fn try_from(template: PrAutomationTemplateAttributes) -> plural_core::Result<Self> {
         let PrAutomationTemplateAttributes { source, destination, context, condition, external } = template;
-        let context = match context {
-            None | Some(Json(serde_json::Value::Null)) => serde_json::Map::new(),
-            Some(Json(serde_json::Value::Object(context))) => context,
-            Some(_) => {
-                return Err(plural_core::Error::invalid(
-                    "attributes.creates.templates.context",
-                    "must be a JSON object",
-                ));
-            }
-        };
+        let context = context.map_or(Ok(None), |json| json.object("attributes.creates.templates.context"))?;
+        let context = context.unwrap_or_default();
         Ok(Self { source, destination, external, context, condition: condition.unwrap_or_default() })
     }
 }

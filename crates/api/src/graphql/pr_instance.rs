@@ -142,15 +142,8 @@ impl PrInstance {
 
     /// The last pull request that is to change it, or take it away, and was not merged.
     async fn change(&self, ctx: &Context<'_>) -> Nullable<PullRequest> {
-        nullable(async {
-            match &self.0.change {
-                None => Ok(None),
-                Some(change) => {
-                    by_id::<plural_core::pull_request::PullRequest, _>(ctx, change.pull_request_id).await
-                }
-            }
-        })
-        .await
+        let id = self.0.change.as_ref().map(|change| change.pull_request_id);
+        nullable(by_id::<plural_core::pull_request::PullRequest, _>(ctx, id)).await
     }
 
     /// Its automation; absent once that is gone, or when you may not see it.

@@ -111,18 +111,18 @@ impl Project {
 
     /// The keys that seal its secrets, those that were destroyed among them; for its administrators.
     async fn data_keys(&self, ctx: &Context<'_>) -> Nullable<Vec<DataKey>> {
-        nullable(async { keys_of(ctx, self.0.id).await }).await
+        nullable(keys_of(ctx, self.0.id)).await
     }
 
     /// What secret values of it the console holds, without the values; for its administrators. A large project takes several answers:
     /// ask again after `endCursor` until there is none.
     async fn secret_holdings(&self, ctx: &Context<'_>, after: Option<String>) -> Nullable<SecretHoldings> {
-        nullable(async { holdings_of(ctx, self.0.id, after.as_deref()).await }).await
+        nullable(holdings_of(ctx, self.0.id, after.as_deref())).await
     }
 
     /// Where its secret values are kept, and how far they moved there; for its administrators.
     async fn secret_storage(&self, ctx: &Context<'_>) -> Nullable<SecretStorage> {
-        nullable(async { storage_of(ctx, self.0.id).await }).await
+        nullable(storage_of(ctx, self.0.id)).await
     }
 
     /// When it was made.
@@ -137,22 +137,22 @@ impl Project {
 
     /// Who may look at everything in it.
     async fn read_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, self.0.id.into(), Role::Read).await }).await
+        nullable(bindings_of(ctx, self.0.id.into(), Role::Read)).await
     }
 
     /// Who may change everything in it.
     async fn write_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, self.0.id.into(), Role::Write).await }).await
+        nullable(bindings_of(ctx, self.0.id.into(), Role::Write)).await
     }
 
     /// Who may delete things in it and decide who may do what.
     async fn admin_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, self.0.id.into(), Role::Admin).await }).await
+        nullable(bindings_of(ctx, self.0.id.into(), Role::Admin)).await
     }
 
     /// Who may do what in it by a role that administrators made.
     async fn role_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<RoleBinding>>> {
-        nullable(async { role_bindings_of(ctx, self.0.id.into()).await }).await
+        nullable(role_bindings_of(ctx, self.0.id.into())).await
     }
 }
 

@@ -428,9 +428,5 @@ fn ask(
 
 /// What is answered: an object, or nothing.
 pub(super) fn given_answers(context: Option<Json>) -> plural_core::Result<serde_json::Map<String, Value>> {
-    match context {
-        None | Some(Json(Value::Null)) => Ok(serde_json::Map::new()),
-        Some(Json(Value::Object(context))) => Ok(context),
-        Some(_) => Err(plural_core::Error::invalid("context", "must be an object of answers")),
-    }
+    Ok(context.map_or(Ok(None), |json| json.object("context"))?.unwrap_or_default())
 }

@@ -57,12 +57,12 @@ impl SavedView {
 
     /// Who may read it.
     async fn read_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, self.0.id.into(), Role::Read).await }).await
+        nullable(bindings_of(ctx, self.0.id.into(), Role::Read)).await
     }
 
     /// Who may change it.
     async fn write_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, self.0.id.into(), Role::Write).await }).await
+        nullable(bindings_of(ctx, self.0.id.into(), Role::Write)).await
     }
 
     /// When it was made.

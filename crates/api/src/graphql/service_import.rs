@@ -53,7 +53,7 @@ impl ServiceImport {
 
     /// What the stack gives. Values that the tool calls sensitive are for those who may read its state.
     async fn outputs(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackOutput>>> {
-        nullable(async { outputs(ctx, self.0.stack_id).await }).await
+        nullable(outputs(ctx, self.0.stack_id)).await
     }
 
     /// Whether sensitive outputs are among what templates read: whoever imported the stack might read its state.

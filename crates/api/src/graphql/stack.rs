@@ -69,11 +69,7 @@ impl InfrastructureStack {
 
     /// In whose name its applies ask the console; absent: in nobody's.
     async fn actor(&self, ctx: &Context<'_>) -> Nullable<User> {
-        nullable(async {
-            let Some(user) = self.0.spec.actor else { return Ok(None) };
-            by_id::<plural_core::user::User, _>(ctx, user).await
-        })
-        .await
+        nullable(by_id::<plural_core::user::User, _>(ctx, self.0.spec.actor)).await
     }
 
     /// It cannot be deleted.
@@ -136,11 +132,7 @@ impl InfrastructureStack {
 
     /// Who last changed what it is made of.
     async fn changed_by(&self, ctx: &Context<'_>) -> Nullable<User> {
-        nullable(async {
-            let Some(user) = self.0.changed_by else { return Ok(None) };
-            by_id::<plural_core::user::User, _>(ctx, user).await
-        })
-        .await
+        nullable(by_id::<plural_core::user::User, _>(ctx, self.0.changed_by)).await
     }
 
     /// A plan with changes waits for people.
@@ -210,11 +202,8 @@ impl InfrastructureStack {
 
     /// What gives a `CUSTOM` stack its commands, in place of its own.
     async fn definition(&self, ctx: &Context<'_>) -> Nullable<StackDefinition> {
-        nullable(async {
-            let Some(definition) = self.0.spec.definition_id else { return Ok(None) };
-            by_id::<plural_core::stack_definition::StackDefinition, _>(ctx, definition).await
-        })
-        .await
+        nullable(by_id::<plural_core::stack_definition::StackDefinition, _>(ctx, self.0.spec.definition_id))
+            .await
     }
 
     /// Files of its runs, without what is in them.
@@ -241,7 +230,7 @@ impl InfrastructureStack {
 
     /// What it gives to others. Values that the tool calls sensitive are for those who may read the state.
     async fn output(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackOutput>>> {
-        nullable(async { outputs(ctx, self.0.id).await }).await
+        nullable(outputs(ctx, self.0.id)).await
     }
 
     /// What its state holds, without values; absent before the first one.
@@ -264,7 +253,7 @@ impl InfrastructureStack {
 
     /// The stacks that depend on it by themselves, as far as you may see them.
     async fn dependents(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<InfrastructureStack>>> {
-        nullable(async { dependents(ctx, self.0.id).await }).await
+        nullable(dependents(ctx, self.0.id)).await
     }
 
     /// Its runs, newest first.
@@ -365,12 +354,12 @@ impl InfrastructureStack {
 
     /// Who may read it, besides those of its project.
     async fn read_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, self.0.id.into(), Role::Read).await }).await
+        nullable(bindings_of(ctx, self.0.id.into(), Role::Read)).await
     }
 
     /// Who may change it and its state, besides those of its project.
     async fn write_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, self.0.id.into(), Role::Write).await }).await
+        nullable(bindings_of(ctx, self.0.id.into(), Role::Write)).await
     }
 
     /// When it was made.

@@ -178,7 +178,7 @@ impl StackRun {
 
     /// Why it ended as it did, in words; while it is pending, what it waits for.
     async fn error(&self, ctx: &Context<'_>) -> Nullable<String> {
-        nullable(async { self.told(ctx).await }).await
+        nullable(self.told(ctx)).await
     }
 
     /// The same as a list.
@@ -244,11 +244,7 @@ impl StackRun {
 
     /// Who made it; absent for the console itself.
     async fn actor(&self, ctx: &Context<'_>) -> Nullable<User> {
-        nullable(async {
-            let Some(user) = self.0.created_by else { return Ok(None) };
-            by_id::<plural_core::user::User, _>(ctx, user).await
-        })
-        .await
+        nullable(by_id::<plural_core::user::User, _>(ctx, self.0.created_by)).await
     }
 
     /// What it planned; absent until it has.
@@ -283,12 +279,8 @@ impl StackRun {
 
     /// The last of those who agreed; absent while it waits.
     async fn approver(&self, ctx: &Context<'_>) -> Nullable<User> {
-        nullable(async {
-            let last = self.0.approvals.last().filter(|_| self.0.phase == RunPhase::Apply);
-            let Some(approval) = last else { return Ok(None) };
-            by_id::<plural_core::user::User, _>(ctx, approval.user_id).await
-        })
-        .await
+        let last = self.0.approvals.last().filter(|_| self.0.phase == RunPhase::Apply);
+        nullable(by_id::<plural_core::user::User, _>(ctx, last.map(|approval| approval.user_id))).await
     }
 
     /// Its commands, in order.
@@ -388,7 +380,7 @@ impl StackRun {
 
     /// The outputs of its stack, as they are now.
     async fn output(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackOutput>>> {
-        nullable(async { outputs(ctx, self.0.stack_id).await }).await
+        nullable(outputs(ctx, self.0.stack_id)).await
     }
 
     /// What its plan is checked by, besides the rules of its project; absent where nothing else does.

@@ -77,11 +77,7 @@ impl User {
 
     /// Of a service account, the project that owns it.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
-        nullable(async {
-            let Some(id) = self.user.machine_of else { return Ok(None) };
-            by_id::<plural_core::project::Project, _>(ctx, id).await
-        })
-        .await
+        nullable(by_id::<plural_core::project::Project, _>(ctx, self.user.machine_of)).await
     }
 
     /// Of a service account, the policy that says who may assume it.

@@ -85,6 +85,12 @@ async fn what_is_no_automation_is_refused_before_it_is_told() {
             "ai is not built",
         ),
         ("name: c\ntitle: a\nmessage: b\nscmConnectionRef: {name: github}\ncreate: {}\n", "unknown field"),
+        ("name: c\ntitle: a\nmessage: b\nbindings: {read: []}\n", "bindings has an unknown field \"read\""),
+        (
+            "name: c\ntitle: a\nmessage: b\nbindings: {create: {groupName: all}}\n",
+            "bindings.create must be a list",
+        ),
+        ("name: c\ntitle: a\nmessage: b\nbindings: all\n", "bindings must hold"),
         (
             "name: c\ntitle: a\nmessage: b\nscmConnectionRef: {name: github}\ndeletes: {folders: [../x]}\n",
             "must not leave the repository",

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::{answers::ID, run::Person, server::Server};
 
-const PATCH: &str = "--- /dev/null\n+++ b/apps/shop.yaml\n@@ -0,0 +1 @@\n+name: shop\n";
+/// Of a file as an editor on Windows writes it: with a mark of its encoding, and lines that end with two characters.
+const PATCH: &str = "--- /dev/null\n+++ b/apps/shop.yaml\n@@ -0,0 +1 @@\n+\u{feff}name: shop\r\n";
 
 fn opened(phase: &str) -> Value {
     let is_open = phase == "OPENED";
@@ -81,6 +82,9 @@ async fn what_is_not_open_yet_is_told() {
 async fn a_preview_is_a_patch() {
     let server = server("OPENED").await;
     let person = Person::of(&server.url);
+    let shown = person.run("pr preview add-service --set name=shop").await;
+    assert!(shown.out.ends_with("+\\u{feff}name: shop\\u{d}\n"), "a screen: {}", shown.out);
+    let person = person.into_a_file();
     let told = person.run("pr preview add-service --set name=shop").await;
     assert_eq!((told.code, told.out.as_str()), (0, PATCH), "{}", told.err);
     for line in ["look at it", "apps/old.yaml is not made", "created apps/shop.yaml"] {

@@ -95,7 +95,7 @@ async fn only_the_commit_that_somebody_read_is_released() {
         refused.err
     );
     assert!(server.asked("ReleaseFleetPlan").is_empty());
-    let released = person.run(&format!("pr release {ID} --commit feature --yes -o name")).await;
+    let released = person.run(&format!("pr release pull-request/{ID} --commit feature --yes -o name")).await;
     assert_eq!(
         (released.code, released.out.as_str()),
         (0, format!("fleet-plan/{ID}\n").as_str()),
@@ -104,4 +104,5 @@ async fn only_the_commit_that_somebody_read_is_released() {
     );
     let asked = server.asked("ReleaseFleetPlan").remove(0);
     assert_eq!((&asked["id"], &asked["sha"]), (&json!(ID), &json!("feature")));
+    assert!(server.asked("ListFleetPlans").iter().all(|asked| asked["pullRequestId"] == ID));
 }

@@ -412,15 +412,12 @@ impl App {
                 (text, (!is_late).then_some(error))
             }
         };
-        match retry {
-            Some(again) => {
-                self.store.pull_request_step(id, &work, Some(&error), self.now()).await?;
-                Err(JobFailure::Retry(again))
-            }
-            None => {
-                let end = PullRequestEnd::Failed { error };
-                Ok(self.store.pull_request_end(id, &end, &[], self.now()).await?)
-            }
+        if let Some(again) = retry {
+            self.store.pull_request_step(id, &work, Some(&error), self.now()).await?;
+            Err(JobFailure::Retry(again))
+        } else {
+            let end = PullRequestEnd::Failed { error };
+            Ok(self.store.pull_request_end(id, &end, &[], self.now()).await?)
         }
     }
 

@@ -112,7 +112,7 @@ async fn a_check_has_nothing_that_could_be_read_out_of_its_environment() {
     let printed = f.console.log(0) + &f.console.log(1);
     assert!(printed.contains("TF_IN_AUTOMATION=1"), "{printed}");
     for found in
-        ["hunter2", "proxy.example", "TF_HTTP", "PLURAL_CONSOLE", TOKEN, &state_token(TOKEN), "backend"]
+        ["hunter2", "proxy.example", "TF_HTTP", "PLURAL_CONSOLE", TOKEN, &state_token(TOKEN), "backend \""]
     {
         assert!(!printed.contains(found), "{found}: {printed}");
     }

@@ -24,6 +24,9 @@ use crate::{
 const LARGEST: usize = 32 << 20;
 /// Letters of what the console says of a refusal.
 const LONGEST: usize = 1_000;
+/// How long a connection is kept for a next request: a console closes one that is idle for ten seconds, and a request on its way then is
+/// lost.
+const IDLE: Duration = Duration::from_secs(8);
 
 /// Why a Job cannot begin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -78,6 +81,7 @@ impl Console {
             .user_agent(concat!("plural-harness/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(pace.request.min(Duration::from_secs(10)))
             .read_timeout(pace.request)
+            .pool_idle_timeout(IDLE)
             .no_proxy()
             // The credential goes to the address that the agent named, and nowhere else.
             .redirect(reqwest::redirect::Policy::none());

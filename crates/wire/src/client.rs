@@ -25,6 +25,9 @@ const LARGEST_ANSWER: usize = 64 << 20;
 const LARGEST_REFUSAL: usize = 64 << 10;
 /// How long reading a recording may take, played at the speed at which it was made included.
 const LONGEST_DOWNLOAD: Duration = Duration::from_hours(24);
+/// How long a connection is kept for a next request: a console closes one that is idle for ten seconds, and a request on its way then is
+/// lost.
+const IDLE: Duration = Duration::from_secs(8);
 /// Tries of one call, the first included.
 const TRIES: u32 = 4;
 
@@ -176,6 +179,7 @@ impl Client {
             .user_agent(&options.user_agent)
             .timeout(options.timeout)
             .connect_timeout(options.timeout.min(Duration::from_secs(10)))
+            .pool_idle_timeout(IDLE)
             // A redirect would carry the credential to an address the person did not name.
             .redirect(reqwest::redirect::Policy::none());
         // What is on this machine is never asked for elsewhere: the credential would leave it.

@@ -173,21 +173,31 @@ async fn settings_and_requests_reach_the_agent_and_end_when_they_are_done(databa
 async fn what_is_read_for_a_list_of_revisions_is_bounded(database: TestDatabase) {
     let mut door = Door::new(database).await;
     door.start();
-    let (agent, service, told, _) = deployed(&door, "blue").await;
-    // Twenty plans with a MiB each, and each of other objects: sixteen of them are all that is read.
-    for number in 1..=20 {
-        let mut large = plan(None, &told, &format!("plan {number}"));
-        large.objects.truncate(1);
-        large.objects[0].object = object(&format!("ConfigMap/apps/a{number}"));
-        large.objects[0].fields[0].before = Some("x".repeat(1 << 20));
-        let sync = SyncReport { plan: Some(large), ..SyncReport::default() };
-        tell(&door, &agent, number, &told, sync).await;
+    let mut revisions = Vec::new();
+    // Together more than is read at once, which no service alone can have: texts, fields and plans of one are bounded.
+    for cluster in ["blue", "green"] {
+        let (agent, service, told, _) = deployed(&door, cluster).await;
+        let fields = vec![FieldChange { before: Some("x".repeat(4096)), ..field() }; 45];
+        for number in 1..=25 {
+            let mut large = plan(None, &told, &format!("plan {number}"));
+            for (object, place) in large.objects.iter_mut().zip(["a", "b"]) {
+                object.object = self::object(&format!("ConfigMap/apps/{place}{number}"));
+                object.fields.clone_from(&fields);
+            }
+            let sync = SyncReport { plan: Some(large), ..SyncReport::default() };
+            tell(&door, &agent, number, &told, sync).await;
+        }
+        let kept = door.app.service_plans(&door.admin, service.id, &PageArgs::default()).await.unwrap();
+        assert!(
+            kept.edges.iter().all(|kept| kept.node.objects.iter().all(|object| object.fields.len() == 45))
+        );
+        revisions.push((service.id, told.revision_id));
     }
-    assert_eq!(plans(&door, &service).await.len(), 20);
-    let sums = door.app.revisions_plans(&door.admin, &[(service.id, told.revision_id)]).await.unwrap();
-    let sum = &sums[&told.revision_id];
-    assert!(sum.objects.len() < 20, "{}", sum.objects.len());
-    assert!(sum.error.as_ref().is_some_and(|told| told.contains("fewer revisions")), "{:?}", sum.error);
+    let sums = door.app.revisions_plans(&door.admin, &revisions).await.unwrap();
+    let [first, second] = [&sums[&revisions[0].1], &sums[&revisions[1].1]];
+    assert_eq!((first.objects.len(), first.error.as_deref()), (50, None));
+    assert!(second.objects.len() < 50, "{}", second.objects.len());
+    assert!(second.error.as_ref().is_some_and(|told| told.contains("fewer revisions")), "{:?}", second.error);
     door.stop().await;
 }
 

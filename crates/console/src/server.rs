@@ -6,7 +6,10 @@ use std::{
     net::SocketAddr,
     path::Path,
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -15,11 +18,14 @@ use axum::{
     Router,
     body::Body,
     extract::ConnectInfo,
-    http::{HeaderValue, Request, Response, StatusCode, header::RETRY_AFTER},
+    http::{
+        HeaderValue, Request, Response, StatusCode, Version,
+        header::{CONNECTION, RETRY_AFTER},
+    },
     routing::future::RouteFuture,
 };
 use bytes::Bytes;
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use hyper::{body::Incoming, server::conn::http2, service::Service};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
@@ -301,7 +307,10 @@ impl Service<Request<Incoming>> for Guarded {
         // Whoever guesses passwords is told apart by it.
         extensions.insert(ConnectInfo(self.visit.peer()));
         extensions.insert(Arc::clone(&self.visit));
-        Answering::Routed(self.router.clone().call(request), Some(open))
+        let read = (request.version() <= Version::HTTP_11 && !request.body().is_end_stream())
+            .then(|| Arc::new(AtomicBool::new(false)));
+        let request = request.map(|inner| Asked { inner, read: read.clone() });
+        Answering::Routed { answer: self.router.clone().call(request), open: Some(open), read }
     }
 }
 
@@ -312,7 +321,12 @@ impl Service<Request<Incoming>> for Guarded {
 )]
 pub(crate) enum Answering {
     Refused,
-    Routed(RouteFuture<Infallible>, Option<OpenRequest>),
+    Routed {
+        answer: RouteFuture<Infallible>,
+        open: Option<OpenRequest>,
+        /// Of HTTP/1, whether the request's body was read to its end.
+        read: Option<Arc<AtomicBool>>,
+    },
 }
 
 impl Future for Answering {
@@ -327,10 +341,50 @@ impl Future for Answering {
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
                 Poll::Ready(Ok(response))
             }
-            Self::Routed(answer, open) => Pin::new(answer)
-                .poll(cx)
-                .map_ok(|response| response.map(|inner| Counted { inner, _open: open.take() })),
+            Self::Routed { answer, open, read } => Pin::new(answer).poll(cx).map_ok(|mut response| {
+                let is_unread = read.as_ref().is_some_and(|read| !read.load(Ordering::Relaxed));
+                if is_unread && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                response.map(|inner| Counted { inner, _open: open.take() })
+            }),
         }
+    }
+}
+
+/// The body of a request. HTTP/1 cannot go on behind one that nobody read: hyper closes the connection then, and a client that was
+/// not told so (RFC 9112, 9.6) loses the next request that it sends on it.
+pub(crate) struct Asked {
+    inner: Incoming,
+    read: Option<Arc<AtomicBool>>,
+}
+
+impl http_body::Body for Asked {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(cx);
+        let is_read = match &polled {
+            Poll::Ready(None) => true,
+            Poll::Ready(Some(Ok(_))) => self.inner.is_end_stream(),
+            Poll::Ready(Some(Err(_))) | Poll::Pending => false,
+        };
+        if is_read && let Some(read) = &self.read {
+            read.store(true, Ordering::Relaxed);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
     }
 }
 

@@ -68,7 +68,7 @@ pub use oci_registry::OciRegistry;
 pub use port::HeldAddress;
 pub use programs::{PROGRAMS_ENV, corpus_or_report, find_program, program_folders, program_or_report};
 pub use real_issuer::RealIssuer;
-pub use run::{CaseOutcome, run_case};
+pub use run::{CaseOutcome, run_case, run_case_within};
 pub use s3_server::S3Server;
 pub use scm_server::{ScmDialect, ScmMood, ScmServer};
 pub use small_disk::SmallDisk;

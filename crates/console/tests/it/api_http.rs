@@ -220,6 +220,57 @@ async fn pour(t: &TestServer, head: &str, pieces: usize) -> (String, usize) {
     tokio::time::timeout(Duration::from_mins(1), both).await.expect("an answer")
 }
 
+/// Sends `sent`, and reads the head of the answer and as much as its length says.
+async fn answered(stream: &mut TcpStream, sent: &str) -> String {
+    stream.write_all(sent.as_bytes()).await.unwrap();
+    let read = async {
+        let mut answer = Vec::new();
+        loop {
+            let text = String::from_utf8_lossy(&answer).to_ascii_lowercase();
+            let length = text
+                .split_once("content-length: ")
+                .and_then(|(_, rest)| rest.split_once("\r\n")?.0.parse::<usize>().ok());
+            if text.split_once("\r\n\r\n").is_some_and(|(_, body)| Some(body.len()) == length) {
+                return text;
+            }
+            assert_ne!(stream.read_buf(&mut answer).await.unwrap(), 0, "{text}");
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), read).await.expect("an answer")
+}
+
+/// A proxy in front of consoles keeps connections: without the word it sends the next request into one that closes.
+#[tokio::test]
+async fn a_request_that_is_refused_before_its_body_was_read_ends_its_connection_and_says_so() {
+    let t = TestServer::start().await;
+    let body = r#"{"query": "{ me { id } }"}"#;
+    let head = |credential: &str| {
+        format!(
+            "POST /gql HTTP/1.1\r\nhost: c\r\n{credential}content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        )
+    };
+    // Head and body come apart, as over a slow line.
+    let mut stream = TcpStream::connect(t.console.address).await.unwrap();
+    let refused = answered(&mut stream, &head("authorization: Bearer console-wrong\r\n")).await;
+    assert!(refused.starts_with("http/1.1 401 ") && refused.contains("connection: close\r\n"), "{refused}");
+    let mut rest = Vec::new();
+    let ended = tokio::time::timeout(Duration::from_mins(1), stream.read_to_end(&mut rest)).await;
+    assert!(ended.is_ok() && rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
+
+    // What is read keeps its connection, and so does what has no body.
+    let mut stream = TcpStream::connect(t.console.address).await.unwrap();
+    let credential = format!("authorization: Token {}\r\n", t.admin.token.as_deref().unwrap());
+    for sent in [
+        format!("{}{body}", head(&credential)),
+        "GET /healthz HTTP/1.1\r\nhost: c\r\n\r\n".to_owned(),
+        format!("{}{body}", head(&credential)),
+    ] {
+        let answer = answered(&mut stream, &sent).await;
+        assert!(answer.starts_with("http/1.1 200 ") && !answer.contains("connection: close"), "{answer}");
+    }
+}
+
 #[tokio::test]
 async fn attack_26_bodies_without_end_are_not_held() {
     let t = TestServer::start().await;

@@ -196,8 +196,6 @@ async fn elsewhere(url: &str, canaries: &[(&str, String)]) -> anyhow::Result<()>
         .tls_certs_only([])
         .redirect(reqwest::redirect::Policy::none())
         .timeout(crate::world::PATIENCE)
-        // See `Asker`: many of these are refused before their bodies are read.
-        .pool_max_idle_per_host(0)
         .build()?;
     let get = |path: &str| http.get(format!("{url}{path}"));
     let post = |path: &str| http.post(format!("{url}{path}"));

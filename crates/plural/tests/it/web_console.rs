@@ -6,9 +6,13 @@
 mod first_day;
 mod pull_requests;
 
-use std::path::{Path, PathBuf};
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use plural_testkit::run_case;
+use plural_testkit::run_case_within;
 use rustix::process::Signal;
 use serde_json::Value;
 use tokio::process::Command;
@@ -34,6 +38,11 @@ pub(crate) fn built() -> Option<PathBuf> {
 /// What a walk saw; it has no problems.
 async fn walk(ui: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<Value> {
     seen(node(ui, program, arguments)).await
+}
+
+/// A walk takes a minute or two on an idle machine, and many times that beside other browsers: each step of it has a limit of its own.
+pub(crate) fn run_walk(walk: impl Future<Output = anyhow::Result<()>>) {
+    run_case_within(Duration::from_mins(20), walk);
 }
 
 /// A program of `ui/tests`.
@@ -63,7 +72,7 @@ pub(crate) async fn seen(mut command: Command) -> anyhow::Result<Value> {
 /// `ui/tests/gallery/pages.mjs`, to which each new page is added.
 fn pages_pass(part: &str, least: u64) {
     let Some(ui) = built() else { return };
-    run_case(async {
+    run_walk(async {
         let seen = walk(&ui, "tests/walk.mjs", &["world", part]).await?;
         assert!(seen["pages"].as_u64() >= Some(least), "{seen}");
         anyhow::Ok(())
@@ -120,7 +129,7 @@ fn it_survives_answers_that_fail_and_connections_that_end() {
 /// One part of the tour for new users, on a made world; how many steps it has.
 fn tour_passes(part: &str, steps: u64) {
     let Some(ui) = built() else { return };
-    run_case(async {
+    run_walk(async {
         assert_eq!(walk(&ui, "tests/tour.mjs", &[part]).await?["steps"], steps);
         anyhow::Ok(())
     });
@@ -150,7 +159,7 @@ fn the_tour_of_an_empty_fleet_has_other_steps() {
 #[test]
 fn a_person_reads_why_a_service_fails_pauses_another_and_signs_out() {
     let Some(ui) = built() else { return };
-    run_case(async {
+    run_walk(async {
         let home = Home::new()?;
         let demo = watched(home.plural(&["demo", "--json"])).await?;
         let link = demo.ready["link"].as_str().unwrap();
@@ -178,7 +187,7 @@ async fn walk_through_kubernetes(ui: &Path, steps: &[&str]) -> anyhow::Result<Va
 /// Each of these steps is gone, in a demo of its own.
 fn steps_pass(steps: &[&str]) {
     let Some(ui) = built() else { return };
-    run_case(async {
+    run_walk(async {
         let seen = walk_through_kubernetes(&ui, steps).await?;
         assert_eq!(seen["steps"], serde_json::json!(steps), "{seen}");
         anyhow::Ok(())
@@ -198,7 +207,7 @@ fn objects_of_a_cluster_are_acted_on_followed_and_refused() {
 /// Seventeen pages in one look.
 fn looks_pass(look: &str) {
     let Some(ui) = built() else { return };
-    run_case(async {
+    run_walk(async {
         assert_eq!(walk_through_kubernetes(&ui, &[look]).await?["pages"], 17);
         anyhow::Ok(())
     });

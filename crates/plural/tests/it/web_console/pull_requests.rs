@@ -3,10 +3,10 @@
 //! One backend is enough, and one git host: what is recorded and what hosts take has tests of its own.
 
 use anyhow::Context as _;
-use plural_testkit::{ScmDialect, ScmServer, run_case};
+use plural_testkit::{ScmDialect, ScmServer};
 use serde_json::{Value, json};
 
-use super::{built, node, seen};
+use super::{built, node, run_walk, seen};
 use crate::{
     asker::{Asker, holds_none},
     program::{ConsoleProcess, Home},
@@ -20,7 +20,7 @@ const STEPS: [&str; 7] = ["signsIn", "finds", "isTold", "previews", "opens", "li
 #[test]
 fn a_form_becomes_a_pull_request_that_was_seen_first() {
     let Some(ui) = built() else { return };
-    run_case(async {
+    run_walk(async {
         let home = Home::new()?;
         let console = ConsoleProcess::start(&home, None, "info").await?;
         let host = ScmServer::start(ScmDialect::Gitea)?;

@@ -195,6 +195,17 @@ impl Host {
         }
     }
 
+    /// The address that a webhook sends to.
+    pub(super) fn url_of(&self, hook: &Hook) -> String {
+        match self.dialect {
+            ScmDialect::GitHub | ScmDialect::Gitea => text(&hook.body["config"]["url"]),
+            ScmDialect::GitLab | ScmDialect::BitbucketCloud | ScmDialect::BitbucketDataCenter => {
+                text(&hook.body["url"])
+            }
+            ScmDialect::AzureDevOps => text(&hook.body["consumerInputs"]["url"]),
+        }
+    }
+
     /// The secret that a webhook has.
     pub(super) fn secret_of(&self, hook: &Hook) -> String {
         match self.dialect {

@@ -381,7 +381,7 @@ impl Host for Connected {
     async fn checks(&self, of: &str, commit: &str) -> HostResult<Option<PrChecks>> {
         let found = if_told(self.host.checks(&repository(of)?, &commit_id(commit)?).await)?;
         Ok(found.map(|found| {
-            let mut counted = PrChecks::default();
+            let mut counted = PrChecks { incomplete: found.cut, ..PrChecks::default() };
             for check in found.items {
                 match check.state {
                     StatusState::Success => counted.passed += 1,

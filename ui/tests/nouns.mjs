@@ -42,7 +42,7 @@ function lifeOf(at, isOpened) {
     mergeCommit: null,
     readAt: isRead ? ago(40) : null,
     readError: isOpened && !isRead ? `the repository is not there ${HOSTILE}` : null,
-    checks: isRead ? { state: 'FAILED', passed: 4, failed: 1, pending: 2 } : null,
+    checks: isRead ? { state: 'FAILED', passed: 4, failed: 1, pending: 2, incomplete: true } : null,
     reviews: isRead ? { approved: 1, changesRequested: 1 } : null,
     service: isRead ? { id: 's0', name: 'shop', cluster: { id: 'c0', handle: 'eu-prod-0' } } : null,
     stack: isRead ? { id: 'st0', name: 'network' } : null,

@@ -95,6 +95,7 @@ pub mod runner;
 pub mod saved_view;
 pub mod scm_connection;
 pub mod scm_webhook;
+pub mod scm_webhook_register;
 pub mod seal;
 pub mod second_factor;
 pub mod secret;

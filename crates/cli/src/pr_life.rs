@@ -241,13 +241,15 @@ fn short(commit: &str) -> &str {
 fn checks(checks: &PullRequestChecks) -> String {
     let count = |count: Option<i64>| count.unwrap_or_default();
     let (passed, failed, pending) = (count(checks.passed), count(checks.failed), count(checks.pending));
-    match checks.state {
+    let told = match checks.state {
         None | Some(PrCheckState::None) => "none".to_owned(),
         Some(PrCheckState::Passed) => format!("{passed} passed"),
         Some(PrCheckState::Pending) => format!("{pending} of {} pending", passed + failed + pending),
         Some(PrCheckState::Failed) => format!("{failed} of {} failed", passed + failed + pending),
         Some(PrCheckState::Unknown) => "unknown".to_owned(),
-    }
+    };
+    // What was not read may be bad.
+    if checks.incomplete == Some(true) { format!("{told}, and more that are not read") } else { told }
 }
 
 fn reviews(reviews: &PullRequestReviews) -> String {

@@ -246,6 +246,10 @@ fn summary(plan: &FleetPlan) -> Vec<String> {
         counted(parts, "service"),
         counted(clusters, "cluster")
     ));
+    if let (Some(true), Some(base), Some(at)) = (plan.merged, &plan.base, &plan.base_sha) {
+        let at: String = at.chars().take(12).collect();
+        lines.push(format!("planned as merged into {base} at {at}"));
+    }
     let number = |of: fn(&FleetPlanCounts) -> Option<i64>| {
         reach.and_then(|reach| reach.counts.as_ref()).and_then(of).unwrap_or_default()
     };

@@ -11,12 +11,12 @@ use chrono::DateTime;
 use parking_lot::Mutex;
 use plural_app::ports::git::{
     Built, Closure, CommitInfo, FetchOutcome, FolderFile, GitAccess, GitCredentials, GitError, GitPort,
-    GitReach, KeepMirror, MirrorBundle, SourceSpec,
+    GitReach, KeepMirror, Merged, MirrorBundle, SourceSpec,
 };
 use plural_core::ids::RepositoryId;
 use plural_core::module_code::is_module_code;
 use plural_git::{
-    BlobStore, Credentials, Digest, HostKeys, ListedKind, MirrorKey, Mirrors, Oid, RefSpec, Remote,
+    BlobStore, Credentials, Digest, HostKeys, ListedKind, Merge, MirrorKey, Mirrors, Oid, RefSpec, Remote,
     Repository, ServiceSource, Signers, SourceFile,
 };
 use secrecy::ExposeSecret;
@@ -184,6 +184,18 @@ impl GitPort for Git {
             self.mirrors.fetch_commit(&remote, commit).await
         };
         fetched.map(drop).map_err(explain)
+    }
+
+    async fn merge(&self, access: &GitAccess, first: &str, second: &str) -> Result<Merged, GitError> {
+        let (first, second): (Oid, Oid) = (first.parse().map_err(explain)?, second.parse().map_err(explain)?);
+        let merged = self.mirrors.merge(&remote(access)?, first, second).await.map_err(explain)?;
+        Ok(match merged {
+            Merge::Second => Merged::Second,
+            Merge::Made(commit) => Merged::Commit(commit.to_hex()),
+            Merge::Conflicts(files) => Merged::Conflicts(files),
+            Merge::Unrelated => Merged::Unrelated,
+            Merge::Unknown => Merged::Unknown,
+        })
     }
 
     async fn reached(

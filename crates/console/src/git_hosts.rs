@@ -12,13 +12,14 @@ use plural_core::address::Address;
 use plural_core::pull_request::PrStatus;
 use plural_core::pull_request_life::{PrChecks, PrMergeMethod, PrReviews};
 use plural_core::scm_connection::{ScmConnection, ScmType};
+use plural_core::scm_webhook::ScmWebhookScope;
 use plural_core::{Error, Result};
 use plural_git::Mirrors;
 use plural_reach::Reach;
 use plural_scm::{
     BranchName, Cause, Change, CommitId, Connection, Credentials, EntryKind, FilePath, GitHost, HostKind,
     MergeMethod, NewCommit, NewPullRequest, Onto, Options, PullRequest, PullRequestState, Repository, Review,
-    StatusState, Verdict,
+    Scope, StatusState, Verdict, WebhookSpec,
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -268,6 +269,13 @@ pub(crate) fn repository(name: &str) -> HostResult<Repository> {
     Repository::parse(name).map_err(told)
 }
 
+fn scope(of: &ScmWebhookScope) -> HostResult<Scope> {
+    Ok(match of {
+        ScmWebhookScope::Repository(slug) => Scope::Repository(repository(slug)?),
+        ScmWebhookScope::Organization(owner) => Scope::Organisation(owner.clone()),
+    })
+}
+
 fn branch(name: &str) -> HostResult<BranchName> {
     BranchName::parse(name).map_err(told)
 }
@@ -373,7 +381,7 @@ impl Host for Connected {
     async fn checks(&self, of: &str, commit: &str) -> HostResult<Option<PrChecks>> {
         let found = if_told(self.host.checks(&repository(of)?, &commit_id(commit)?).await)?;
         Ok(found.map(|found| {
-            let mut counted = PrChecks::default();
+            let mut counted = PrChecks { incomplete: found.cut, ..PrChecks::default() };
             for check in found.items {
                 match check.state {
                     StatusState::Success => counted.passed += 1,
@@ -402,6 +410,15 @@ impl Host for Connected {
 
     async fn close(&self, of: &str, number: u64) -> HostResult<()> {
         self.host.close(&repository(of)?, number).await.map(drop).map_err(told)
+    }
+
+    async fn webhook_set(&self, of: &ScmWebhookScope, url: &str, secret: &SecretString) -> HostResult<()> {
+        let webhook = WebhookSpec { url: url.to_owned(), secret: secret.clone() };
+        self.host.ensure_webhook(&scope(of)?, &webhook).await.map_err(told)
+    }
+
+    async fn webhook_remove(&self, of: &ScmWebhookScope, url: &str) -> HostResult<bool> {
+        self.host.remove_webhook(&scope(of)?, url).await.map_err(told)
     }
 }
 

@@ -150,6 +150,11 @@ pub fn follows(git: &GitRef, base: &str) -> bool {
     follows_branch(&git.reference, base.strip_prefix("refs/heads/").unwrap_or(base))
 }
 
+/// Whether a service moves with the default branch, whichever that is.
+pub fn follows_head(git: &GitRef) -> bool {
+    git.reference == "HEAD"
+}
+
 /// What a commit would do on every cluster that it reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetPlan {
@@ -194,6 +199,10 @@ pub struct FleetFound {
     pub sha: String,
     /// First line of its message.
     pub message: String,
+    /// The commit that the branch was at which it goes to.
+    pub base_sha: Option<String>,
+    /// What is planned is the commit merged into that: the branch had moved on.
+    pub is_merged: bool,
     /// Services that are read from the repository and that it does not reach.
     pub untouched: u32,
     /// Services that are put together from several sources: whether it reaches them is not looked at.

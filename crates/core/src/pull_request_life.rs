@@ -72,6 +72,8 @@ pub struct PrChecks {
     pub failed: u32,
     /// Those that are not done.
     pub pending: u32,
+    /// The host has more than are read: the others may be bad.
+    pub incomplete: bool,
 }
 
 impl PrChecks {
@@ -79,7 +81,7 @@ impl PrChecks {
     pub const fn state(self) -> PrCheckState {
         match self {
             Self { failed: 1.., .. } => PrCheckState::Failed,
-            Self { pending: 1.., .. } => PrCheckState::Pending,
+            Self { pending: 1.., .. } | Self { incomplete: true, .. } => PrCheckState::Pending,
             Self { passed: 1.., .. } => PrCheckState::Passed,
             Self { .. } => PrCheckState::None,
         }
@@ -316,10 +318,13 @@ mod tests {
 
     #[test]
     fn the_worst_check_counts() {
-        let state = |passed, failed, pending| PrChecks { passed, failed, pending }.state();
+        let state = |passed, failed, pending| PrChecks { passed, failed, pending, incomplete: false }.state();
         assert_eq!(state(0, 0, 0), PrCheckState::None);
         assert_eq!(state(2, 0, 0), PrCheckState::Passed);
         assert_eq!(state(2, 0, 1), PrCheckState::Pending);
         assert_eq!(state(2, 1, 1), PrCheckState::Failed);
+        // What was not read is not good.
+        let cut = |failed| PrChecks { passed: 2, failed, incomplete: true, ..PrChecks::default() }.state();
+        assert_eq!((cut(0), cut(1)), (PrCheckState::Pending, PrCheckState::Failed));
     }
 }

@@ -626,7 +626,7 @@ pub(crate) struct OwnedRun<'a> {
 }
 
 impl OwnedRun<'_> {
-    fn run(&self) -> Run<'_> {
+    pub(crate) fn run(&self) -> Run<'_> {
         self.mirrors.inner.runs.fetch_add(1, Ordering::Relaxed);
         Run {
             options: &self.mirrors.inner.options,

@@ -289,5 +289,7 @@ async fn webhook(ground: &Ground) -> Outcome<()> {
         step("a webhook is made, and given another secret", ground.host.ensure_webhook(&scope, &spec))
             .await?;
     }
+    let scope = Scope::Repository(ground.repository.clone());
+    step("it is removed", ground.host.remove_webhook(&scope, &url)).await?;
     Ok(())
 }

@@ -50,6 +50,13 @@ pub(crate) struct Azure {
     own: OnceCell<String>,
 }
 
+/// What webhooks tell of, by ids.
+struct Hooked {
+    project: String,
+    /// Nothing means all of the project.
+    repository: String,
+}
+
 impl fmt::Debug for Azure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Azure").finish_non_exhaustive()
@@ -83,6 +90,38 @@ impl Azure {
         let number = number.to_string();
         let places = [repository.owner(), "_git", repository.name(), "pullrequest", number.as_str()];
         self.http.at_in(&places, &[]).to_string()
+    }
+
+    /// Where webhooks are, or one of them.
+    fn hooks(&self, id: &[&str]) -> Url {
+        self.api(&[["_apis", "hooks", "subscriptions"].as_slice(), id].concat())
+    }
+
+    async fn hooked(&self, scope: &Scope) -> Result<Hooked> {
+        match scope {
+            Scope::Repository(repository) => {
+                let found = self.repository(repository).await?;
+                Ok(Hooked { project: found.project.id, repository: found.id })
+            }
+            Scope::Organisation(name) => {
+                let project = common::organisation(name)?;
+                let url = self.api(&["_apis", "projects", project.as_str()]);
+                let found: wire::Id = self.http.get(url).await?.json()?;
+                Ok(Hooked { project: found.id, repository: String::new() })
+            }
+        }
+    }
+
+    /// The webhooks of a place that send to this address, one for each kind of event.
+    async fn subscriptions(&self, place: &Hooked, to: &str) -> Result<Vec<wire::Subscription>> {
+        let mut url = self.hooks(&[]);
+        url.query_pairs_mut()
+            .append_pair("publisherId", "tfs")
+            .append_pair("consumerId", "webHooks")
+            .append_pair("consumerActionId", "httpRequest");
+        let mut found: Vec<wire::Subscription> = self.all(url).await?;
+        found.retain(|hook| hook.is_of(&place.project, &place.repository, to));
+        Ok(found)
     }
 
     async fn all<T: DeserializeOwned>(&self, url: Url) -> Result<Vec<T>> {
@@ -490,51 +529,34 @@ impl GitHost for Azure {
     }
 
     async fn ensure_webhook(&self, scope: &Scope, webhook: &WebhookSpec) -> Result<()> {
-        let (project, repository) = match (scope, common::organisation(scope)?) {
-            (Scope::Repository(repository), _) => {
-                let found = self.repository(repository).await?;
-                (found.project.id, found.id)
-            }
-            (Scope::Organisation(name), owner) => {
-                let url = self.api(&["_apis", "projects", owner.as_deref().unwrap_or(name)]);
-                let found: wire::Id = self.http.get(url).await?.json()?;
-                (found.id, String::new())
-            }
-        };
-        let mut url = self.api(&["_apis", "hooks", "subscriptions"]);
-        url.query_pairs_mut()
-            .append_pair("publisherId", "tfs")
-            .append_pair("consumerId", "webHooks")
-            .append_pair("consumerActionId", "httpRequest");
-        let found: Vec<wire::Subscription> = self.all(url).await?;
-        let known = |event: &str| {
-            let of = |hook: &&wire::Subscription| {
-                hook.event_type == event && hook.is_of(&project, &repository, &webhook.url)
-            };
-            found.iter().find(of).map(|hook| hook.id.clone())
-        };
+        let place = self.hooked(scope).await?;
+        let found = self.subscriptions(&place, &webhook.url).await?;
         for event in EVENTS {
             let body = json!({
                 "publisherId": "tfs", "eventType": event, "resourceVersion": "1.0",
                 "consumerId": "webHooks", "consumerActionId": "httpRequest",
-                "publisherInputs": {"projectId": project, "repository": repository},
+                "publisherInputs": {"projectId": place.project, "repository": place.repository},
                 "consumerInputs": {
                     "url": webhook.url, "basicAuthUsername": "plural",
                     "basicAuthPassword": webhook.secret.expose_secret(),
                     "resourceDetailsToSend": "all", "messagesToSend": "none", "detailedMessagesToSend": "none",
                 },
             });
-            let hooks = ["_apis", "hooks", "subscriptions"];
-            match known(event) {
-                Some(id) => {
-                    let url = self.api(&[hooks.as_slice(), [id.as_str()].as_slice()].concat());
-                    self.http.send(Method::PUT, url, &body).await?;
-                }
-                None => {
-                    self.http.send(Method::POST, self.api(&hooks), &body).await?;
-                }
-            }
+            let (method, url) = match found.iter().find(|hook| hook.event_type == event) {
+                Some(hook) => (Method::PUT, self.hooks(&[hook.id.as_str()])),
+                None => (Method::POST, self.hooks(&[])),
+            };
+            self.http.send(method, url, &body).await?;
         }
         Ok(())
+    }
+
+    async fn remove_webhook(&self, scope: &Scope, url: &str) -> Result<bool> {
+        let place = self.hooked(scope).await?;
+        let found = self.subscriptions(&place, url).await?;
+        for hook in &found {
+            common::gone(self.http.delete(self.hooks(&[hook.id.as_str()])).await)?;
+        }
+        Ok(!found.is_empty())
     }
 }

@@ -71,6 +71,25 @@ impl Bitbucket {
         self.http.at_in(&all, &[])
     }
 
+    /// Where the webhooks of a scope are, or one of them.
+    fn hooks(&self, scope: &Scope, id: &[&str]) -> Result<Url> {
+        let parts = [["hooks"].as_slice(), id].concat();
+        Ok(match scope {
+            Scope::Repository(repository) => self.of(repository, &parts),
+            Scope::Organisation(name) => {
+                let workspace = common::organisation(name)?;
+                self.http
+                    .at_in(&[["workspaces", workspace.as_str()].as_slice(), parts.as_slice()].concat(), &[])
+            }
+        })
+    }
+
+    /// Ids of the webhooks that send to this address.
+    async fn hooks_to(&self, scope: &Scope, url: &str) -> Result<Vec<String>> {
+        let found: List<wire::Hook> = self.list(self.hooks(scope, &[])?, self.http.pages()).await?;
+        common::sending(found, url, |hook| (Some(hook.url), hook.uuid))
+    }
+
     /// All pages of a list, up to so many.
     async fn list<T: DeserializeOwned>(&self, mut url: Url, pages: usize) -> Result<List<T>> {
         url.query_pairs_mut().append_pair("pagelen", PAGE);
@@ -378,21 +397,7 @@ impl GitHost for Bitbucket {
     }
 
     async fn ensure_webhook(&self, scope: &Scope, webhook: &WebhookSpec) -> Result<()> {
-        let workspace = common::organisation(scope)?;
-        let hooks = |id: &[&str]| match (scope, &workspace) {
-            (Scope::Repository(repository), _) => {
-                let mut parts = vec!["hooks"];
-                parts.extend(id);
-                self.of(repository, &parts)
-            }
-            (Scope::Organisation(name), workspace) => {
-                let mut parts = vec!["workspaces", workspace.as_deref().unwrap_or(name), "hooks"];
-                parts.extend(id);
-                self.http.at_in(&parts, &[])
-            }
-        };
-        let found: List<wire::Hook> = self.list(hooks(&[]), self.http.pages()).await?;
-        let known = found.items.into_iter().find(|hook| hook.url == webhook.url).map(|hook| hook.uuid);
+        let known = self.hooks_to(scope, &webhook.url).await?;
         let events = [
             "pullrequest:created",
             "pullrequest:updated",
@@ -411,9 +416,18 @@ impl GitHost for Bitbucket {
             "description": "Plural", "url": webhook.url, "active": true, "events": events,
             "secret": webhook.secret.expose_secret(),
         });
-        match known {
-            Some(id) => self.http.send(Method::PUT, hooks(&[id.as_str()]), &body).await.map(drop),
-            None => self.http.send(Method::POST, hooks(&[]), &body).await.map(drop),
+        let (method, url) = match known.first() {
+            Some(id) => (Method::PUT, self.hooks(scope, &[id.as_str()])?),
+            None => (Method::POST, self.hooks(scope, &[])?),
+        };
+        self.http.send(method, url, &body).await.map(drop)
+    }
+
+    async fn remove_webhook(&self, scope: &Scope, url: &str) -> Result<bool> {
+        let known = self.hooks_to(scope, url).await?;
+        for id in &known {
+            common::gone(self.http.delete(self.hooks(scope, &[id.as_str()])?).await)?;
         }
+        Ok(!known.is_empty())
     }
 }

@@ -61,6 +61,24 @@ impl GitLab {
         self.of(repository, &all)
     }
 
+    /// Where the webhooks of a scope are, or one of them.
+    fn hooks(&self, scope: &Scope, id: &[&str]) -> Result<Url> {
+        let parts = [["hooks"].as_slice(), id].concat();
+        Ok(match scope {
+            Scope::Repository(repository) => self.of(repository, &parts),
+            Scope::Organisation(name) => {
+                let group = common::organisation(name)?;
+                self.http.at_in(&[["groups", group.as_str()].as_slice(), parts.as_slice()].concat(), &[])
+            }
+        })
+    }
+
+    /// Ids of the webhooks that send to this address.
+    async fn hooks_to(&self, scope: &Scope, url: &str) -> Result<Vec<String>> {
+        let found: List<wire::Hook> = self.http.list(&self.hooks(scope, &[])?, SIZE).await?;
+        common::sending(found, url, |hook| (Some(hook.url), hook.id.to_string()))
+    }
+
     async fn merge_request(&self, repository: &Repository, number: u64) -> Result<wire::MergeRequest> {
         self.http.get(self.at(repository, number, &[])).await?.json()
     }
@@ -350,29 +368,24 @@ impl GitHost for GitLab {
     }
 
     async fn ensure_webhook(&self, scope: &Scope, webhook: &WebhookSpec) -> Result<()> {
-        let group = common::organisation(scope)?;
-        let hooks = |id: &[&str]| match (scope, &group) {
-            (Scope::Repository(repository), _) => {
-                let mut parts = vec!["hooks"];
-                parts.extend(id);
-                self.of(repository, &parts)
-            }
-            (Scope::Organisation(name), group) => {
-                let mut parts = vec!["groups", group.as_deref().unwrap_or(name), "hooks"];
-                parts.extend(id);
-                self.http.at_in(&parts, &[])
-            }
-        };
-        let found: List<wire::Hook> = self.http.list(&hooks(&[]), SIZE).await?;
-        let known = found.items.iter().find(|hook| hook.url == webhook.url).map(|hook| hook.id.to_string());
+        let known = self.hooks_to(scope, &webhook.url).await?;
         let body = json!({
             "url": webhook.url, "token": webhook.secret.expose_secret(), "enable_ssl_verification": true,
             "merge_requests_events": true, "note_events": true, "push_events": true, "pipeline_events": true,
         });
-        match known {
-            Some(id) => self.http.send(Method::PUT, hooks(&[id.as_str()]), &body).await.map(drop),
-            None => self.http.send(Method::POST, hooks(&[]), &body).await.map(drop),
+        let (method, url) = match known.first() {
+            Some(id) => (Method::PUT, self.hooks(scope, &[id.as_str()])?),
+            None => (Method::POST, self.hooks(scope, &[])?),
+        };
+        self.http.send(method, url, &body).await.map(drop)
+    }
+
+    async fn remove_webhook(&self, scope: &Scope, url: &str) -> Result<bool> {
+        let known = self.hooks_to(scope, url).await?;
+        for id in &known {
+            common::gone(self.http.delete(self.hooks(scope, &[id.as_str()])?).await)?;
         }
+        Ok(!known.is_empty())
     }
 }
 

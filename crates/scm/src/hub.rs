@@ -62,6 +62,24 @@ impl Hub {
         self.http.at_in(&["repos", repository.owner(), repository.name()], parts)
     }
 
+    /// Where the webhooks of a scope are, or one of them.
+    fn hooks(&self, scope: &Scope, id: &[&str]) -> Result<Url> {
+        let parts = [["hooks"].as_slice(), id].concat();
+        Ok(match scope {
+            Scope::Repository(repository) => self.of(repository, &parts),
+            Scope::Organisation(name) => {
+                let owner = common::organisation(name)?;
+                self.http.at_in(&[["orgs", owner.as_str()].as_slice(), parts.as_slice()].concat(), &[])
+            }
+        })
+    }
+
+    /// Ids of the webhooks that send to this address.
+    async fn hooks_to(&self, scope: &Scope, url: &str) -> Result<Vec<String>> {
+        let found: List<wire::Hook> = self.http.list(&self.hooks(scope, &[])?, self.size()).await?;
+        common::sending(found, url, |hook| (hook.config.url, hook.id.to_string()))
+    }
+
     /// How a page's size is asked for.
     fn size(&self) -> (&'static str, usize) {
         match self.dialect {
@@ -391,19 +409,7 @@ impl GitHost for Hub {
     }
 
     async fn ensure_webhook(&self, scope: &Scope, webhook: &WebhookSpec) -> Result<()> {
-        let owner = common::organisation(scope)?;
-        let hooks = |id: Option<u64>| -> Url {
-            let id = id.map(|id| id.to_string());
-            let mut parts = vec!["hooks"];
-            parts.extend(id.as_deref());
-            match scope {
-                Scope::Repository(repository) => self.of(repository, &parts),
-                Scope::Organisation(name) => {
-                    self.http.at_in(&["orgs", owner.as_deref().unwrap_or(name)], &parts)
-                }
-            }
-        };
-        let found: List<wire::Hook> = self.http.list(&hooks(None), self.size()).await?;
+        let known = self.hooks_to(scope, &webhook.url).await?;
         let events = match self.dialect {
             Dialect::GitHub => {
                 json!(["pull_request", "pull_request_review", "issue_comment", "push", "status", "check_run"])
@@ -416,26 +422,32 @@ impl GitHost for Hub {
             "url": webhook.url, "content_type": "json", "secret": webhook.secret.expose_secret(),
         });
         let mut body = json!({"active": true, "events": events, "config": config});
-        let known =
-            found.items.iter().filter(|hook| hook.config.url.as_deref() == Some(webhook.url.as_str()));
-        let known: Vec<u64> = known.map(|hook| hook.id).collect();
         match self.dialect {
             Dialect::GitHub => {
                 if let Some(id) = known.first() {
-                    return self.http.send(Method::PATCH, hooks(Some(*id)), &body).await.map(drop);
+                    let url = self.hooks(scope, &[id.as_str()])?;
+                    return self.http.send(Method::PATCH, url, &body).await.map(drop);
                 }
                 body["name"] = "web".into();
-                self.http.send(Method::POST, hooks(None), &body).await.map(drop)
+                self.http.send(Method::POST, self.hooks(scope, &[])?, &body).await.map(drop)
             }
             // An edit of a webhook leaves its secret as it was, so another takes its place.
             Dialect::Gitea => {
                 body["type"] = "gitea".into();
-                self.http.send(Method::POST, hooks(None), &body).await?;
+                self.http.send(Method::POST, self.hooks(scope, &[])?, &body).await?;
                 for id in known {
-                    self.http.delete(hooks(Some(id))).await?;
+                    self.http.delete(self.hooks(scope, &[id.as_str()])?).await?;
                 }
                 Ok(())
             }
         }
+    }
+
+    async fn remove_webhook(&self, scope: &Scope, url: &str) -> Result<bool> {
+        let known = self.hooks_to(scope, url).await?;
+        for id in &known {
+            common::gone(self.http.delete(self.hooks(scope, &[id.as_str()])?).await)?;
+        }
+        Ok(!known.is_empty())
     }
 }

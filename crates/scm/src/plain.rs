@@ -328,6 +328,10 @@ impl GitHost for Plain {
     async fn ensure_webhook(&self, _: &Scope, _: &WebhookSpec) -> Result<()> {
         unsupported("webhooks")
     }
+
+    async fn remove_webhook(&self, _: &Scope, _: &str) -> Result<bool> {
+        unsupported("webhooks")
+    }
 }
 
 /// A change as git makes it. git would put a file where a folder is, and a folder where a file is; no host's API does.

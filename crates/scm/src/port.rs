@@ -389,4 +389,6 @@ pub trait GitHost: Send + Sync + fmt::Debug {
     async fn approve(&self, repository: &Repository, number: u64, head: &CommitId, body: &str) -> Result<()>;
     /// Has a webhook that sends to this address: makes it, or sets the secret of the one that is there.
     async fn ensure_webhook(&self, scope: &Scope, webhook: &WebhookSpec) -> Result<()>;
+    /// Removes the webhooks that send to this address; whether there was one.
+    async fn remove_webhook(&self, scope: &Scope, url: &str) -> Result<bool>;
 }

@@ -62,6 +62,8 @@ pub(crate) mod row {
         pub phase: String,
         pub sha: Option<String>,
         pub message: Option<String>,
+        pub base_sha: Option<String>,
+        pub is_merged: bool,
         pub untouched: i32,
         pub composed: i32,
         pub omitted: i32,
@@ -92,6 +94,8 @@ impl TryFrom<row::Model> for FleetPlan {
             phase,
             sha,
             message,
+            base_sha,
+            is_merged,
             untouched,
             composed,
             omitted,
@@ -103,6 +107,8 @@ impl TryFrom<row::Model> for FleetPlan {
         let found = sha.zip(deadline_at).map(|(sha, deadline)| FleetFound {
             sha,
             message: message.unwrap_or_default(),
+            base_sha,
+            is_merged,
             untouched: untouched.cast_unsigned(),
             composed: composed.cast_unsigned(),
             omitted: omitted.cast_unsigned(),
@@ -251,6 +257,8 @@ impl FleetPlanStore for Database {
             phase: set(phase.as_str().to_owned()),
             sha: set(None),
             message: set(None),
+            base_sha: set(None),
+            is_merged: set(false),
             untouched: set(0),
             composed: set(0),
             omitted: set(0),
@@ -407,12 +415,15 @@ impl FleetPlanStore for Database {
                 .map_err(db("recording parts of a fleet plan"))?;
         }
         let phase = if asked.is_any() { FleetPlanPhase::Asked } else { FleetPlanPhase::Done };
-        let FleetFound { sha, message, untouched, composed, omitted, deadline } = &asked.found;
+        let FleetFound { sha, message, base_sha, is_merged, untouched, composed, omitted, deadline } =
+            &asked.found;
         let change = row::ActiveModel {
             id: ActiveValue::Unchanged(known.id),
             phase: set(phase.as_str().to_owned()),
             sha: set(Some(sha.clone())),
             message: set(Some(without_nul(message))),
+            base_sha: set(base_sha.clone()),
+            is_merged: set(*is_merged),
             untouched: set(number(*untouched)),
             composed: set(number(*composed)),
             omitted: set(number(*omitted)),

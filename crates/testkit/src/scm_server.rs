@@ -339,6 +339,15 @@ impl ScmServer {
         counted.map(|hook| (hook.scope.clone(), host.secret_of(hook))).collect()
     }
 
+    /// The addresses that webhooks send to, each once.
+    pub fn webhook_urls(&self) -> Vec<String> {
+        let host = self.shared.host.lock();
+        let mut urls: Vec<String> = host.hooks.iter().map(|hook| host.url_of(hook)).collect();
+        urls.sort_unstable();
+        urls.dedup();
+        urls
+    }
+
     /// How many pull requests there are.
     pub fn pull_requests(&self) -> usize {
         self.shared.host.lock().pulls.len()

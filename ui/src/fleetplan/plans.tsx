@@ -64,6 +64,11 @@ function Found({ plan, pullRequest }: { plan: Plan; pullRequest: string }) {
     <Panel title="What it would do to services" aside={<code title={commit}>{short(commit)}</code>}>
       <Stack gap="sm" p="md">
         <Standing plan={plan} pullRequest={pullRequest} reached={parts.length} />
+        {plan.merged === true && (
+          <Text size="sm" c="dimmed">
+            Planned as merged into <Name of={plan.base ?? ''} /> at <code>{short(plan.baseSha ?? '')}</code>
+          </Text>
+        )}
         {parts.length > 0 && <Clusters plan={plan} parts={parts} />}
         <Rest plan={plan} />
       </Stack>

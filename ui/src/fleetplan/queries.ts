@@ -29,6 +29,9 @@ const One = graphql(/* GraphQL */ `
       error
       ref
       sha
+      base
+      baseSha
+      merged
       untouched
       composed
       omitted

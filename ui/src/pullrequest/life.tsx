@@ -113,6 +113,7 @@ function Merges({ opened: { head, base, checks, reviews } }: { opened: Opened })
   const warnings = [
     failed > 0 && `${counted(failed, 'check')} of it failed.`,
     pending > 0 && `${counted(pending, 'check')} of it ${pending === 1 ? 'is' : 'are'} not done.`,
+    checks?.incomplete === true && 'It has more checks than are read: look at them at the git host.',
     wanted > 0 && `${counted(wanted, 'reviewer')} asked for changes.`,
   ].filter((warning) => warning !== false);
   return (
@@ -221,13 +222,14 @@ function Commit({ of, label }: { of: string; label: string }) {
 
 function Checks({ opened: { checks } }: { opened: Opened }): ReactNode {
   if (checks?.state == null) return 'The host does not tell';
-  const { state, passed, failed, pending } = checks;
+  const { state, passed, failed, pending, incomplete } = checks;
   const counts = [
     [failed, 'failed'],
     [pending, 'not done'],
     [passed, 'passed'],
   ] as const;
   const told = counts.filter(([count]) => (count ?? 0) > 0).map(([count, word]) => `${String(count)} ${word}`);
+  if (incomplete === true) told.push('and more that are not read');
   return (
     <>
       <State look={checkStates[state]} />

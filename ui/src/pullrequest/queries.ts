@@ -67,6 +67,7 @@ const PullRequest = graphql(/* GraphQL */ `
         passed
         failed
         pending
+        incomplete
       }
       reviews {
         approved

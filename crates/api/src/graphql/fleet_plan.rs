@@ -297,6 +297,16 @@ impl FleetPlan {
         self.0.found.as_ref().map(|found| found.sha.as_str())
     }
 
+    /// The commit that its base branch was at; absent until the console has looked, and without a base.
+    async fn base_sha(&self) -> Option<&str> {
+        self.0.found.as_ref()?.base_sha.as_deref()
+    }
+
+    /// Whether the commit was merged into that before it was planned: the branch had moved on.
+    async fn merged(&self) -> Option<bool> {
+        self.0.found.as_ref().map(|found| found.is_merged)
+    }
+
     /// First line of the commit's message.
     async fn message(&self) -> Option<&str> {
         self.0.found.as_ref().map(|found| found.message.as_str())

@@ -45,17 +45,20 @@ pub(crate) struct PullRequestChecks {
     failed: Option<i32>,
     /// Those that are not done.
     pending: Option<i32>,
+    /// The host has more than are read: the others may be bad, so they do not count as passed.
+    incomplete: Option<bool>,
 }
 
 impl From<plural_core::pull_request_life::PrChecks> for PullRequestChecks {
     fn from(checks: plural_core::pull_request_life::PrChecks) -> Self {
-        let plural_core::pull_request_life::PrChecks { passed, failed, pending } = checks;
+        let plural_core::pull_request_life::PrChecks { passed, failed, pending, incomplete } = checks;
         let number = |count: u32| i32::try_from(count).ok();
         Self {
             state: Some(checks.state().into()),
             passed: number(passed),
             failed: number(failed),
             pending: number(pending),
+            incomplete: Some(incomplete),
         }
     }
 }

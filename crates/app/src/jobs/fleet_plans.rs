@@ -8,6 +8,7 @@ use futures::{StreamExt as _, stream};
 use plural_core::cluster::Cluster;
 use plural_core::fleet_plan::{
     FleetFound, FleetPartState, FleetPlan, FleetPlanPart, MOST_PARTS, PATIENCE, PlanCounts, follows,
+    follows_head,
 };
 use plural_core::ids::{
     ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId,
@@ -23,11 +24,13 @@ use crate::app::App;
 use crate::fleet_plan::{FleetAsked, FleetReached, FleetTarget, fleet_plan_tellers};
 use crate::job::{ABOUT_A_DAY, Job, JobFailure, NewJob};
 use crate::ports::charts::{ComposeError, Composition, GitPart};
-use crate::ports::git::{Built, Closure, CommitInfo, GitAccess, GitError, SourceSpec};
+use crate::ports::git::{Built, Closure, CommitInfo, GitAccess, GitError, Merged, SourceSpec};
 use crate::source::SourceLimits;
 
 /// Artifacts that are built at once.
 const BUILDS: usize = 4;
+/// Files in conflict that are named.
+const MOST_CONFLICTS: usize = 10;
 
 /// Looks which services a commit reaches, and has their agents asked.
 #[derive(Debug)]
@@ -179,7 +182,7 @@ struct Head<'a> {
     app: &'a App,
     project: ProjectId,
     access: &'a GitAccess,
-    commit: &'a CommitInfo,
+    planned: &'a Planned,
 }
 
 /// What a commit does to one service.
@@ -219,15 +222,24 @@ async fn look(app: &App, plan: &FleetPlan) -> Result<FleetAsked, Stop> {
         Some(_) => head(app, &access, plan).await?,
     };
     let mut targets = app.store.fleet_plan_targets(plan.repository_id).await?;
+    let mut planned = Planned { sha: commit.sha.clone(), base_sha: None, is_merged: false };
     if let Some(base) = &plan.base {
-        targets.retain(|target| follows(&target.git, base));
+        let found = app.git.resolve(&access, base).await;
+        let found = found.map_err(|error| stopped(&format!("cannot find {base}"), error))?;
+        let moves_head = targets.iter().any(|target| follows_head(&target.git))
+            && app.git.resolve(&access, "HEAD").await.is_ok_and(|head| head.sha == found.sha);
+        targets.retain(|target| follows(&target.git, base) || (moves_head && follows_head(&target.git)));
+        // Nobody waits for the merge of what reaches nothing.
+        if !targets.is_empty() {
+            planned = merged(app, &access, (base.as_str(), found.sha.as_str()), &commit.sha).await?;
+        }
     }
     let all = targets.len();
     targets.retain(|target| !target.is_composed);
     let composed = all - targets.len();
     let own = targets.len();
-    let at = Head { app, project, access: &access, commit: &commit };
-    let (mut reached, sources) = at.reached(targets, plan.base.as_deref()).await?;
+    let at = Head { app, project, access: &access, planned: &planned };
+    let (mut reached, sources) = at.reached(targets).await?;
     let untouched = own - reached.len();
     let omitted = reached.len().saturating_sub(MOST_PARTS);
     reached.truncate(MOST_PARTS);
@@ -239,8 +251,10 @@ async fn look(app: &App, plan: &FleetPlan) -> Result<FleetAsked, Stop> {
         part(plan.id, &commit.sha, reach, built, is_away)
     });
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let reached = parts.collect();
+    let Planned { sha: _, base_sha, is_merged } = planned;
     Ok(FleetAsked {
-        reached: parts.collect(),
+        reached,
         found: FleetFound {
             untouched: count(untouched),
             composed: count(composed),
@@ -248,8 +262,48 @@ async fn look(app: &App, plan: &FleetPlan) -> Result<FleetAsked, Stop> {
             deadline: app.now() + PATIENCE,
             sha: commit.sha,
             message: commit.message,
+            base_sha,
+            is_merged,
         },
     })
+}
+
+/// What is rendered.
+struct Planned {
+    /// The commit, or its merge, which nobody else sees.
+    sha: String,
+    /// Where the branch is that it goes to.
+    base_sha: Option<String>,
+    /// It is a merge.
+    is_merged: bool,
+}
+
+/// A commit as it is once it is merged into a branch, which may have moved on since it left that.
+async fn merged(
+    app: &App,
+    access: &GitAccess,
+    (branch, at): (&str, &str),
+    sha: &str,
+) -> Result<Planned, Stop> {
+    let base_sha = Some(at.to_owned());
+    let as_it_is = Planned { sha: sha.to_owned(), base_sha: base_sha.clone(), is_merged: false };
+    let found = app.git.merge(access, at, sha).await;
+    match found.map_err(|error| stopped(&format!("cannot merge it into {branch}"), error))? {
+        Merged::Second | Merged::Unknown => Ok(as_it_is),
+        Merged::Commit(sha) => Ok(Planned { sha, base_sha, is_merged: true }),
+        Merged::Conflicts(files) => Err(Stop::Told(conflicts(branch, &files))),
+        Merged::Unrelated => {
+            Err(Stop::Told(format!("cannot be planned: it has no commit in common with {branch}")))
+        }
+    }
+}
+
+/// Why a commit that does not merge has no plan.
+fn conflicts(branch: &str, files: &[String]) -> String {
+    let named: Vec<&str> = files.iter().take(MOST_CONFLICTS).map(String::as_str).collect();
+    let more = files.len() - named.len();
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("cannot be planned: conflicts with {branch} in {}{rest}", named.join(", "))
 }
 
 /// The commit that is meant. One that was pushed a moment ago is fetched first; and so is a branch, which may have moved.
@@ -349,21 +403,13 @@ fn part(
 
 impl Head<'_> {
     /// The services whose files are other ones at the commit than on the branch that it goes to, or, without one, than what they are at.
-    async fn reached(
-        &self,
-        targets: Vec<FleetTarget>,
-        base: Option<&str>,
-    ) -> Result<(Vec<Reach>, Sources), Stop> {
+    async fn reached(&self, targets: Vec<FleetTarget>) -> Result<(Vec<Reach>, Sources), Stop> {
         let mut sources = Sources::default();
         let places: Vec<usize> = targets.iter().map(|target| sources.add(target.spec())).collect();
-        let after = self.closures(&self.commit.sha, &sources).await?;
-        let before = match base {
+        let after = self.closures(&self.planned.sha, &sources).await?;
+        let before = match &self.planned.base_sha {
             None => None,
-            Some(base) => {
-                let found = self.app.git.resolve(self.access, base).await;
-                let found = found.map_err(|error| stopped(&format!("cannot find {base}"), error))?;
-                Some(self.closures(&found.sha, &sources).await?)
-            }
+            Some(base) => Some(self.closures(base, &sources).await?),
         };
         let mut reached = Vec::new();
         for (target, at) in targets.into_iter().zip(places) {
@@ -407,7 +453,7 @@ impl Head<'_> {
             if let Some(spec) = sources.specs.get(at) {
                 builds.push(Box::pin(async move {
                     let _turn = self.app.repositories.turns.build(Some(self.project)).await;
-                    (at, self.app.git.build(self.access, &self.commit.sha, spec).await)
+                    (at, self.app.git.build(self.access, &self.planned.sha, spec).await)
                 }));
             }
         }
@@ -445,7 +491,7 @@ impl Head<'_> {
         }
         for ((at, limits), services) in groups {
             let Some(source) = sources.specs.get(at).cloned() else { continue };
-            let part = GitPart { access: self.access.clone(), sha: self.commit.sha.clone(), source };
+            let part = GitPart { access: self.access.clone(), sha: self.planned.sha.clone(), source };
             let (repositories, project) = (self.app.chart_accesses().await?, Some(self.project));
             let composition =
                 Composition { git: Some(part), repositories, project, limits, ..Composition::default() };
@@ -468,6 +514,14 @@ impl Head<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_in_conflict_are_named_and_not_without_end() {
+        let one = conflicts("main", &["web/a.yaml".to_owned()]);
+        assert_eq!(one, "cannot be planned: conflicts with main in web/a.yaml");
+        let many: Vec<String> = (0..12).map(|at| at.to_string()).collect();
+        assert!(conflicts("main", &many).ends_with(" in 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"));
+    }
 
     #[test]
     fn what_passes_is_tried_again() {

@@ -121,6 +121,21 @@ pub struct FolderFile {
     pub executable: bool,
 }
 
+/// What a merge of two commits makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Merged {
+    /// The second one as it is: it holds all of the first.
+    Second,
+    /// This commit, which is on this replica alone, and goes from there within days.
+    Commit(String),
+    /// Nothing: these files are changed on both sides.
+    Conflicts(Vec<String>),
+    /// Nothing: no commit is before both.
+    Unrelated,
+    /// It cannot be told here.
+    Unknown,
+}
+
 /// The closure of a source at a commit: everything that it reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closure {
@@ -171,6 +186,9 @@ pub trait GitPort: Send + Sync + 'static {
         sha: &str,
         reference: Option<&str>,
     ) -> Result<(), GitError>;
+
+    /// Merges the second commit into the first, where nobody sees it.
+    async fn merge(&self, access: &GitAccess, first: &str, second: &str) -> Result<Merged, GitError>;
 
     /// Which of these sources reach one of these paths at a commit, each for itself.
     async fn reached(

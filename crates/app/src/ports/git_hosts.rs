@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use plural_core::pull_request::PrStatus;
 use plural_core::pull_request_life::{PrChecks, PrMergeMethod, PrReviews};
 use plural_core::scm_connection::ScmConnection;
+use plural_core::scm_webhook::ScmWebhookScope;
 use plural_core::{Error, Result};
 use secrecy::SecretString;
 
@@ -190,6 +191,10 @@ pub trait Host: HostPulls {
     -> HostResult<()>;
     /// Closes without a merge; one that is merged is a conflict.
     async fn close(&self, repository: &str, number: u64) -> HostResult<()>;
+    /// Has a webhook that sends to this address and proves itself with the secret: makes it, or sets the secret of the one that is there.
+    async fn webhook_set(&self, scope: &ScmWebhookScope, url: &str, secret: &SecretString) -> HostResult<()>;
+    /// Removes the webhooks that send to this address; whether there was one.
+    async fn webhook_remove(&self, scope: &ScmWebhookScope, url: &str) -> HostResult<bool>;
 }
 
 /// Git hosts.

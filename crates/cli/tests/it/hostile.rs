@@ -319,6 +319,8 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("cd scm-webhooks create", None),
     ("cd scm-webhooks delete", Some("0190b8a2-7c11-7def-8000-0123456789ab --yes")),
     ("cd scm-webhooks list", Some("")),
+    ("cd scm-webhooks register", Some("github --repository acme/shop")),
+    ("cd scm-webhooks unregister", Some("github --organization acme --yes")),
     ("cd service-accounts create", Some("deployer --project shop")),
     ("cd service-accounts delete", Some("deployer@example.com --yes")),
     ("cd service-accounts end-tokens", Some("deployer@example.com --yes")),

@@ -13,7 +13,7 @@ fn known() -> Value {
         "creator": "ada@example.com", "author": "plural-bot", "ref": "add-shop", "base": "main", "repository": "acme/shop",
         "labels": ["infra"], "head": HEAD, "draft": false, "fork": true, "mergeCommit": null, "readAt": "2026-01-01T00:00:00Z",
         "readError": null, "insertedAt": null, "updatedAt": null,
-        "checks": {"state": "FAILED", "passed": 2, "failed": 1, "pending": 0},
+        "checks": {"state": "FAILED", "passed": 2, "failed": 1, "pending": 0, "incomplete": true},
         "reviews": {"approved": 1, "changesRequested": 0}, "project": null, "stack": null, "cluster": null,
         "service": {"id": ID, "name": "shop", "cluster": null},
     })

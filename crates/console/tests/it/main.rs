@@ -35,6 +35,7 @@ mod registration;
 mod reseal;
 mod run_door;
 mod saved_view;
+mod scm_webhooks;
 mod second_factor;
 mod secret_backends;
 mod socket;

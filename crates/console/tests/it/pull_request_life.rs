@@ -28,7 +28,7 @@ const SECRET: &str = "0123456789abcdef";
 const SHORTLY: Duration = Duration::from_secs(20);
 const READ: &str = "query ($id: ID!) { pullRequest(id: $id) {
   id status title head base draft fork mergeCommit labels author readAt readError updatedAt
-  checks { state passed failed pending } reviews { approved changesRequested }
+  checks { state passed failed pending incomplete } reviews { approved changesRequested }
   service { name } stack { name } cluster { name }
 } }";
 const MERGE: &str = "mutation ($id: ID!, $head: String, $method: PrMergeMethod) {
@@ -143,7 +143,10 @@ async fn a_webhook_has_the_state_read_back(database: TestDatabase) {
     assert_eq!((&now["status"], &now["title"]), (&json!("OPEN"), &json!("Add shop")), "{now}");
     assert_eq!((&now["base"], &now["labels"]), (&json!("main"), &json!(["infra"])));
     assert_eq!((&now["draft"], &now["fork"]), (&json!(false), &json!(false)));
-    assert_eq!(now["checks"], json!({"state": "NONE", "passed": 0, "failed": 0, "pending": 0}));
+    assert_eq!(
+        now["checks"],
+        json!({"state": "NONE", "passed": 0, "failed": 0, "pending": 0, "incomplete": false})
+    );
     assert_eq!(now["reviews"], json!({"approved": 0, "changesRequested": 0}));
     let head = now["head"].as_str().unwrap().to_owned();
     assert_eq!(head.len(), 40, "{now}");
@@ -155,7 +158,10 @@ async fn a_webhook_has_the_state_read_back(database: TestDatabase) {
     let status = json!({"repository": {"full_name": w.host.repository()}, "sha": head, "state": "success"});
     assert_eq!(w.tell(&status, SECRET).await.status, 202);
     let now = w.until(&id, |now| now["checks"]["state"] == "FAILED").await;
-    assert_eq!(now["checks"], json!({"state": "FAILED", "passed": 1, "failed": 1, "pending": 0}));
+    assert_eq!(
+        now["checks"],
+        json!({"state": "FAILED", "passed": 1, "failed": 1, "pending": 0, "incomplete": false})
+    );
     assert_eq!(now["reviews"], json!({"approved": 1, "changesRequested": 0}));
 
     w.host.close_by_another(1);

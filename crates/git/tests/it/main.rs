@@ -8,6 +8,7 @@ mod bundle;
 mod closure;
 mod crash;
 mod fetch;
+mod merge;
 mod monorepo;
 mod quota;
 mod reach;

@@ -19,6 +19,7 @@ each_host!(
     a_comment_is_edited_and_a_quoted_marker_is_not,
     statuses_and_approval_reach_the_host,
     a_webhook_is_made_once,
+    a_webhook_is_removed_where_it_is,
 );
 
 async fn opening_twice_gives_the_one_that_is_open(world: World) {
@@ -179,4 +180,29 @@ async fn a_webhook_is_made_once(world: World) {
     let nobody = Scope::Organisation("../x".to_owned());
     let spec = WebhookSpec { url: String::new(), secret: String::new().into() };
     assert_eq!(world.host.ensure_webhook(&nobody, &spec).await.unwrap_err().cause, Cause::Invalid);
+    assert_eq!(world.host.remove_webhook(&nobody, "").await.unwrap_err().cause, Cause::Invalid);
+}
+
+async fn a_webhook_is_removed_where_it_is(world: World) {
+    let of_repository = Scope::Repository(world.repository.clone());
+    let of_owner = Scope::Organisation(world.repository.owner().to_owned());
+    let urls = [1, 2].map(|at| format!("https://console.example/ext/v1/webhooks/scm/{at}"));
+    for scope in [&of_repository, &of_owner] {
+        for url in &urls {
+            let spec = WebhookSpec { url: url.clone(), secret: "a secret of it".to_owned().into() };
+            world.host.ensure_webhook(scope, &spec).await.unwrap();
+        }
+    }
+    let scopes = || {
+        let mut scopes: Vec<String> = world.server.webhooks().into_iter().map(|(scope, _)| scope).collect();
+        scopes.sort_unstable();
+        scopes
+    };
+    assert_eq!(scopes(), ["organisation", "organisation", "repository", "repository"]);
+    assert!(world.host.remove_webhook(&of_repository, &urls[0]).await.unwrap());
+    assert_eq!(scopes(), ["organisation", "organisation", "repository"], "the other address stays");
+    assert!(!world.host.remove_webhook(&of_repository, &urls[0]).await.unwrap(), "twice is once");
+    assert!(world.host.remove_webhook(&of_owner, &urls[0]).await.unwrap());
+    assert!(world.host.remove_webhook(&of_owner, &urls[1]).await.unwrap());
+    assert_eq!(scopes(), ["repository"]);
 }

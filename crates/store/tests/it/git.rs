@@ -13,7 +13,7 @@ use plural_app::ports::blobs::{BlobStream, Blobs};
 use plural_app::ports::charts::{ChartPart, ComposeError, Composed, Composer, Composition};
 use plural_app::ports::git::{
     Built, Closure, CommitInfo, FetchOutcome, FolderFile, GitAccess, GitCredentials, GitError, GitPort,
-    GitReach, KeepMirror, MirrorBundle, SourceSpec,
+    GitReach, KeepMirror, Merged, MirrorBundle, SourceSpec,
 };
 use plural_app::ports::git_hosts::{GitHosts, Host, HostSecrets};
 use plural_app::ports::previews::{Preview, Previews};
@@ -151,6 +151,11 @@ impl GitPort for FakeGit {
         _reference: Option<&str>,
     ) -> Result<(), GitError> {
         self.read(access, |_| Ok(()))
+    }
+
+    /// Nothing is merged here: branches are what a test says.
+    async fn merge(&self, access: &GitAccess, _first: &str, _second: &str) -> Result<Merged, GitError> {
+        self.read(access, |_| Ok(Merged::Unknown))
     }
 
     async fn reached(

@@ -23,7 +23,8 @@ each_database!(
 );
 
 fn read(told: HostPullRequest, at: chrono::DateTime<chrono::Utc>) -> PullRequestRead {
-    let facts = PrFacts { checks: Some(PrChecks { passed: 1, failed: 0, pending: 2 }), ..PrFacts::default() };
+    let checks = PrChecks { passed: 1, failed: 0, pending: 2, incomplete: false };
+    let facts = PrFacts { checks: Some(checks), ..PrFacts::default() };
     let life = PrLife { head: Some("a".repeat(40)), facts, links: PrLinks::default(), read_at: Some(at) };
     PullRequestRead { told, life }
 }

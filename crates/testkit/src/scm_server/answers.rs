@@ -195,6 +195,17 @@ impl Host {
         }
     }
 
+    /// The address that a webhook sends to.
+    pub(super) fn url_of(&self, hook: &Hook) -> String {
+        match self.dialect {
+            ScmDialect::GitHub | ScmDialect::Gitea => text(&hook.body["config"]["url"]),
+            ScmDialect::GitLab | ScmDialect::BitbucketCloud | ScmDialect::BitbucketDataCenter => {
+                text(&hook.body["url"])
+            }
+            ScmDialect::AzureDevOps => text(&hook.body["consumerInputs"]["url"]),
+        }
+    }
+
     /// The secret that a webhook has.
     pub(super) fn secret_of(&self, hook: &Hook) -> String {
         match self.dialect {
@@ -418,6 +429,13 @@ impl Host {
         }
     }
 
+    /// Removes a webhook; one that is not there is told.
+    pub(super) fn remove_hook(&mut self, is_it: impl Fn(&Hook) -> bool) -> Done {
+        let before = self.hooks.len();
+        self.hooks.retain(|hook| !is_it(hook));
+        Done { status: if self.hooks.len() < before { 204 } else { 404 }, ..Done::default() }
+    }
+
     fn hook(&mut self, method: &Method, scope: &str, rest: &[&str], body: &Value) -> Done {
         match (method.as_str(), rest) {
             ("GET", []) => {
@@ -443,10 +461,7 @@ impl Host {
                 }
                 None => no(404, "Not Found"),
             },
-            ("DELETE", [id]) => {
-                self.hooks.retain(|hook| hook.id.to_string() != *id);
-                Done { status: 204, ..Done::default() }
-            }
+            ("DELETE", [id]) => self.remove_hook(|hook| hook.scope == scope && hook.id.to_string() == *id),
             _ => no(404, "Not Found"),
         }
     }

@@ -212,6 +212,7 @@ impl Host {
                 }
                 None => missing(),
             },
+            ("DELETE", [id]) => self.remove_hook(|hook| hook.id.to_string() == *id),
             _ => missing(),
         }
     }

@@ -171,6 +171,9 @@ impl Host {
                 }
                 None => missing(),
             },
+            ("DELETE", [id]) => {
+                self.remove_hook(|hook| hook.scope == scope && uuid(&hook.id.to_string()) == *id)
+            }
             _ => missing(),
         }
     }

@@ -165,6 +165,7 @@ impl Host {
                 }
                 None => missing(),
             },
+            ("DELETE", [id]) => self.remove_hook(|hook| hook.scope == scope && hook.id.to_string() == *id),
             _ => missing(),
         }
     }

@@ -163,6 +163,7 @@ impl Host {
                 }
                 None => no(404, "404 Not found"),
             },
+            ("DELETE", [id]) => self.remove_hook(|hook| hook.scope == scope && hook.id.to_string() == *id),
             _ => no(404, "404 Not found"),
         }
     }

@@ -60,6 +60,8 @@ async fn planned(w: &World<'_>) -> (FleetPlan, FleetPartId) {
     let found = FleetFound {
         sha: "c0ffee".to_owned(),
         message: "one".to_owned(),
+        base_sha: None,
+        is_merged: false,
         untouched: 0,
         composed: 0,
         omitted: 0,

@@ -234,6 +234,8 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("get::<ScmWebhook>", &["get scm-connection/{scm}"]),
     ("scm_webhook_create", &["update scm-connection/{scm}"]),
     ("scm_webhook_delete", &["update scm-connection/{scm}"]),
+    ("scm_webhook_register", &["update scm-connection/{scm}"]),
+    ("scm_webhook_unregister", &["update scm-connection/{scm}"]),
     ("get::<Service>", &["get service/{service}"]),
     ("get_many::<Service>", &["get services cluster/{cluster}"]),
     ("service_files", &["read-secrets service/{service}"]),

@@ -166,15 +166,15 @@ impl App {
         on: &Commits<'_>,
         asked: &Asked,
     ) -> Result<Made, Stop> {
-        let needed = Needed::of(&asked.spec)?;
+        let needed = Needed::of(&asked.spec, &asked.answers)?;
         let mut before = BTreeMap::new();
         let mut wanted = Vec::new();
-        let tree = host.tree(repository, on.files).await?.into_iter();
+        let tree = host.tree(repository, on.files, needed.within()).await?.into_iter();
         let mut listed: Vec<(String, HostEntry, &str)> =
             tree.map(|(path, entry)| (path, entry, on.files)).collect();
         if on.templates != on.files {
             listed.retain(|(path, ..)| !asked.spec.is_own_template(path));
-            let tree = host.tree(repository, on.templates).await?.into_iter();
+            let tree = host.tree(repository, on.templates, needed.within()).await?.into_iter();
             let own = tree.filter(|(path, _)| asked.spec.is_own_template(path));
             listed.extend(own.map(|(path, entry)| (path, entry, on.templates)));
         }

@@ -46,7 +46,7 @@ impl Folder {
 
     /// What a host that knows folders by their trees is asked for: the root's tree by its commit.
     pub(crate) fn tree<'f>(&'f self, commit: &'f CommitId) -> Result<&'f str> {
-        match &self.id {
+        match self.id.as_deref() {
             Some(id) => Ok(id),
             None if self.path.is_empty() => Ok(commit.as_str()),
             None => {

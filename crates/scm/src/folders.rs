@@ -127,10 +127,19 @@ pub(crate) async fn at_changes(
     commit: &CommitId,
     changes: &[Change],
 ) -> Result<BTreeMap<String, Entry>> {
-    let mut above = BTreeSet::from([""]);
+    let (mut found, mut above) = (BTreeMap::new(), BTreeSet::new());
     for change in changes {
         let path = change.path().as_str();
-        above.extend(path.match_indices('/').map(|(at, _)| &path[..at]));
+        match held(host.objects(), repository, commit, path) {
+            Held::Is(entry) => {
+                found.insert(path.to_owned(), entry);
+            }
+            Held::Nothing => {}
+            Held::Unknown => {
+                above.insert("");
+                above.extend(path.match_indices('/').map(|(at, _)| &path[..at]));
+            }
+        }
     }
     let look = |folder: &str| if above.contains(folder) { Look::Folder } else { Look::Not };
     let List { items, cut } = walk(host, repository, commit, &look).await?;
@@ -138,7 +147,6 @@ pub(crate) async fn at_changes(
         let what = format!("{repository} has a folder with more files than the host lists");
         return Err(Error::new(Cause::TooLarge, what));
     }
-    let mut found = BTreeMap::new();
     for entry in items {
         found.insert(entry.path.clone(), entry);
     }
@@ -166,7 +174,11 @@ pub(crate) async fn read(
     fetch: impl Future<Output = Result<Bytes>> + Send,
 ) -> Result<Bytes> {
     let objects = host.objects();
-    let key = match known(objects, repository, commit, path.as_str()) {
+    let id = match held(objects, repository, commit, path.as_str()) {
+        Held::Is(entry) => file_id(&entry),
+        Held::Nothing | Held::Unknown => None,
+    };
+    let key = match id {
         Some(id) => format!("file {repository} {id}"),
         None => format!("file {repository} {commit} {path}"),
     };
@@ -178,25 +190,41 @@ pub(crate) async fn read(
     Ok(file)
 }
 
-/// The id of a file's content, where listings that are held tell it. Links have none: hosts differ in what they read there.
-fn known(objects: &Objects, repository: &Repository, commit: &CommitId, path: &str) -> Option<String> {
+/// What listings that are held tell of a path.
+enum Held {
+    Unknown,
+    Nothing,
+    Is(Entry),
+}
+
+fn held(objects: &Objects, repository: &Repository, commit: &CommitId, path: &str) -> Held {
+    let is = |entry: Option<&Entry>| {
+        entry.map_or(Held::Nothing, |entry| Held::Is(Entry { path: path.to_owned(), ..entry.clone() }))
+    };
+    let whole = |folder: &Folder, deep| {
+        objects.folder(&folder.key(repository, commit, deep)).filter(|list| !list.cut)
+    };
     let (mut folder, mut rest) = (Folder::root(), path);
     loop {
-        if let Some(deep) = objects.folder(&folder.key(repository, commit, true))
-            && !deep.cut
-        {
-            return file_id(deep.items.iter().find(|entry| entry.path == rest)?);
+        if let Some(deep) = whole(&folder, true) {
+            return is(deep.items.iter().find(|entry| entry.path == rest));
         }
-        let flat = objects.folder(&folder.key(repository, commit, false))?;
+        let Some(flat) = whole(&folder, false) else { return Held::Unknown };
         let Some((name, below)) = rest.split_once('/') else {
-            return file_id(flat.items.iter().find(|entry| entry.path == rest)?);
+            return is(flat.items.iter().find(|entry| entry.path == rest));
         };
-        let next = flat.items.iter().find(|entry| entry.path == name)?;
-        folder = Folder { path: folder.joined(name), id: next.id.clone() };
-        rest = below;
+        match flat.items.iter().find(|entry| entry.path == name) {
+            Some(next) if next.kind.is_none() => {
+                folder = Folder { path: folder.joined(name), id: next.id.clone() };
+                rest = below;
+            }
+            // What is no folder has nothing below it.
+            Some(_) | None => return Held::Nothing,
+        }
     }
 }
 
+/// The id of a file's content. Links have none: hosts differ in what they read there.
 fn file_id(entry: &Entry) -> Option<String> {
     match entry.kind? {
         EntryKind::File | EntryKind::Executable => entry.id.clone(),

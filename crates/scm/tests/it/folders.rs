@@ -5,7 +5,7 @@ use plural_testkit::{ScmDialect, ScmMood};
 
 use crate::{
     each_host,
-    support::{Server, World, file, write},
+    support::{Server, World, delete, file, write},
 };
 
 each_host!(
@@ -162,4 +162,34 @@ async fn a_tree_that_the_host_cuts_is_read_folder_by_folder() {
     ];
     assert_eq!(paths(&tree), all);
     assert_eq!(world.text(&head, "a/b/c/two").await, "a/b/c/two");
+}
+
+#[tokio::test]
+async fn a_commit_asks_nothing_of_folders_that_were_looked_into() {
+    for (dialect, expected) in [
+        (ScmDialect::GitHub, 5),
+        (ScmDialect::Gitea, 2),
+        (ScmDialect::GitLab, 2),
+        (ScmDialect::AzureDevOps, 3),
+        (ScmDialect::BitbucketCloud, 3),
+    ] {
+        let world = World::new(dialect);
+        world.server.push("main", "apps/shop/deep/a.yaml", "a: 1\n");
+        let changes = vec![write("apps/shop/deep/a.yaml", "a: 2\n"), write("apps/shop/new.yaml", "b: 1\n")];
+        let new = world.on_new_branch("looked", changes).await;
+        looked(&world, &new.parent, look).await;
+        let took = requests(&world, async {
+            let done = world.host.commit(&world.repository, &new).await.unwrap();
+            assert_eq!(world.text(&done.commit, "apps/shop/deep/a.yaml").await, "a: 2\n");
+        })
+        .await;
+        // And the file is read.
+        assert_eq!(took, expected + 1, "{dialect:?}");
+        // A folder is none of its files, and what is not there is not taken away.
+        for bad in [write("apps/shop", "x"), delete("apps/shop/none.yaml")] {
+            let new = world.on_new_branch("bad", vec![bad]).await;
+            let error = world.host.commit(&world.repository, &new).await.unwrap_err();
+            assert_eq!(error.cause, Cause::Conflict, "{dialect:?} {error}");
+        }
+    }
 }

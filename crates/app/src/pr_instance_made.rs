@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures::{StreamExt as _, stream};
 use plural_core::pr_automation_spec::PrAutomationSpec;
 use plural_core::pr_instance::{PrGenerated, PrInstanceFile};
+use plural_core::pr_tree::Within;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::task::spawn_blocking;
@@ -307,7 +308,8 @@ pub(crate) async fn files_at(
         return Ok(tree);
     }
     let mut reads = Vec::new();
-    for (path, entry) in host.tree(repository, commit).await? {
+    let within = Within::of_files(paths.iter().map(String::as_str));
+    for (path, entry) in host.tree(repository, commit, &within).await? {
         if !paths.contains(&path) {
             continue;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use futures::{StreamExt as _, stream};
+use futures::{StreamExt as _, future::join, stream};
 use plural_core::form::{FormQuestion, answers};
 use plural_core::pr_automation_spec::PrAutomationSpec;
 use plural_core::pr_instance::{PrGenerated, PrInstanceFile, file_digest};
@@ -158,7 +158,7 @@ impl App {
         }
     }
 
-    /// Runs an automation on a commit of a repository. Files that it cannot look at are there without their content.
+    /// Runs an automation on a commit of a repository. Its files and what it takes from elsewhere are fetched at the same time.
     pub(crate) async fn pull_request_run(
         &self,
         host: &Arc<dyn Host>,
@@ -166,60 +166,10 @@ impl App {
         on: &Commits<'_>,
         asked: &Asked,
     ) -> Result<Made, Stop> {
-        let needed = Needed::of(&asked.spec)?;
-        let mut before = BTreeMap::new();
-        let mut wanted = Vec::new();
-        let tree = host.tree(repository, on.files).await?.into_iter();
-        let mut listed: Vec<(String, HostEntry, &str)> =
-            tree.map(|(path, entry)| (path, entry, on.files)).collect();
-        if on.templates != on.files {
-            listed.retain(|(path, ..)| !asked.spec.is_own_template(path));
-            let tree = host.tree(repository, on.templates).await?.into_iter();
-            let own = tree.filter(|(path, _)| asked.spec.is_own_template(path));
-            listed.extend(own.map(|(path, entry)| (path, entry, on.templates)));
-        }
-        for (path, entry, commit) in listed {
-            let executable = match entry {
-                HostEntry::Link => {
-                    before.insert(path, ScaffoldEntry::Link);
-                    continue;
-                }
-                HostEntry::File => false,
-                HostEntry::Executable => true,
-            };
-            if needed.has(&path) {
-                wanted.push((path, executable, commit));
-            } else {
-                before.insert(path, ScaffoldEntry::File { bytes: Vec::new(), executable });
-            }
-        }
-        if wanted.len() > MAX_FILES {
-            let found = wanted.len();
-            return Err(Stop::Failed(format!(
-                "the automation may look at {found} files of {repository}, and {MAX_FILES} are read at most: have it name folders"
-            )));
-        }
-        let mut reads = Vec::with_capacity(wanted.len());
-        for (path, executable, commit) in wanted {
-            let (host, repository, commit) = (Arc::clone(host), repository.to_owned(), commit.to_owned());
-            reads.push(async move {
-                let read = host.read(&repository, &commit, &path).await;
-                (path, executable, read)
-            });
-        }
-        let (mut reads, mut left) = (stream::iter(reads).buffer_unordered(AT_ONCE), MAX_BYTES);
-        while let Some((path, executable, read)) = reads.next().await {
-            let bytes = read?;
-            left = left.checked_sub(bytes.len()).ok_or_else(|| {
-                Stop::Failed(format!(
-                    "the automation may look at more than {} MiB of {repository}",
-                    MAX_BYTES >> 20
-                ))
-            })?;
-            before.insert(path, ScaffoldEntry::File { bytes, executable });
-        }
-        let Fetched { external, chart } =
-            Box::pin(self.pull_request_fetched(&asked.spec, &asked.parts)).await?;
+        let files = Box::pin(found(host, repository, on, asked));
+        let fetched = Box::pin(self.pull_request_fetched(&asked.spec, &asked.parts));
+        let (before, fetched) = join(files, fetched).await;
+        let (before, Fetched { external, chart }) = (before?, fetched?);
         let run = ScaffoldRun {
             spec: asked.spec.clone(),
             answers: asked.answers.clone(),
@@ -286,6 +236,69 @@ impl Made {
         };
         self.after.changes.iter().map(one).collect()
     }
+}
+
+/// The files of a commit that an automation may look into, by the folders that they lie in. Of those that it only lists, the content is not
+/// read: they are there and empty.
+async fn found(
+    host: &Arc<dyn Host>,
+    repository: &str,
+    on: &Commits<'_>,
+    asked: &Asked,
+) -> Result<BTreeMap<String, ScaffoldEntry>, Stop> {
+    let needed = Needed::of(&asked.spec, &asked.answers)?;
+    let mut before = BTreeMap::new();
+    let mut wanted = Vec::new();
+    let tree = host.tree(repository, on.files, needed.within()).await?.into_iter();
+    let mut listed: Vec<(String, HostEntry, &str)> =
+        tree.map(|(path, entry)| (path, entry, on.files)).collect();
+    if on.templates != on.files {
+        listed.retain(|(path, ..)| !asked.spec.is_own_template(path));
+        let tree = host.tree(repository, on.templates, needed.within()).await?.into_iter();
+        let own = tree.filter(|(path, _)| asked.spec.is_own_template(path));
+        listed.extend(own.map(|(path, entry)| (path, entry, on.templates)));
+    }
+    for (path, entry, commit) in listed {
+        let executable = match entry {
+            HostEntry::Link => {
+                before.insert(path, ScaffoldEntry::Link);
+                continue;
+            }
+            HostEntry::File => false,
+            HostEntry::Executable => true,
+        };
+        if needed.has(&path) {
+            wanted.push((path, executable, commit));
+        } else {
+            before.insert(path, ScaffoldEntry::File { bytes: Vec::new(), executable });
+        }
+    }
+    if wanted.len() > MAX_FILES {
+        let found = wanted.len();
+        return Err(Stop::Failed(format!(
+            "the automation may look at {found} files of {repository}, and {MAX_FILES} are read at most: have it name folders"
+        )));
+    }
+    let mut reads = Vec::with_capacity(wanted.len());
+    for (path, executable, commit) in wanted {
+        let (host, repository, commit) = (Arc::clone(host), repository.to_owned(), commit.to_owned());
+        reads.push(async move {
+            let read = host.read(&repository, &commit, &path).await;
+            (path, executable, read)
+        });
+    }
+    let (mut reads, mut left) = (stream::iter(reads).buffer_unordered(AT_ONCE), MAX_BYTES);
+    while let Some((path, executable, read)) = reads.next().await {
+        let bytes = read?;
+        left = left.checked_sub(bytes.len()).ok_or_else(|| {
+            Stop::Failed(format!(
+                "the automation may look at more than {} MiB of {repository}",
+                MAX_BYTES >> 20
+            ))
+        })?;
+        before.insert(path, ScaffoldEntry::File { bytes, executable });
+    }
+    Ok(before)
 }
 
 /// The values that nobody else may see.

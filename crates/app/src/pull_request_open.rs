@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use futures::{StreamExt as _, future::join, stream};
 use plural_core::cluster::Cluster;
 use plural_core::data_key::KeyOwner;
 use plural_core::form::{FormQuestion, Known, QuestionType, UniqueIn, answers, context};
@@ -39,7 +40,7 @@ use crate::pr_instance::{PrLedger, begun};
 use crate::pr_instance_made::Compared;
 use crate::project::ProjectSelector;
 use crate::pull_request::{PendingPullRequest, PullRequestEnd};
-use crate::pull_request_made::{Asked, CONTEXT, Made, Stop, secret_in};
+use crate::pull_request_made::{AT_ONCE, Asked, CONTEXT, Made, Stop, secret_in};
 use crate::scm_connection::ScmConnectionSelector;
 use crate::seal::Sealed;
 use crate::secret::random;
@@ -232,11 +233,23 @@ impl App {
         // Only its path was looked at of what is taken away.
         let gone = after.changes.iter().filter(|(_, after)| after.is_none()).map(|(path, _)| path.clone());
         let gone: Vec<String> = gone.take(MOST_GONE).collect();
+        let mut reads = Vec::new();
         for path in gone {
-            if let Some(ScaffoldEntry::File { bytes, .. }) = before.get_mut(&path)
+            if let Some(ScaffoldEntry::File { bytes, .. }) = before.get(&path)
                 && bytes.is_empty()
             {
-                *bytes = host.read(&repository, &commit, &path).await?;
+                let (host, repository, commit) = (Arc::clone(&host), repository.clone(), commit.clone());
+                reads.push(async move {
+                    let read = host.read(&repository, &commit, &path).await;
+                    (path, read)
+                });
+            }
+        }
+        let mut reads = stream::iter(reads).buffer_unordered(AT_ONCE);
+        while let Some((path, read)) = reads.next().await {
+            let read = read?;
+            if let Some(ScaffoldEntry::File { bytes, .. }) = before.get_mut(&path) {
+                *bytes = read;
             }
         }
         let (mut files, mut compared) = (Vec::new(), Vec::new());
@@ -376,7 +389,7 @@ impl App {
     /// What is recorded once it is done, or once nobody waits any longer.
     async fn pull_request_awaited(&self, begun: PullRequest) -> Result<PullRequest> {
         let until = tokio::time::Instant::now() + WAIT;
-        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_millis(500));
+        let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(80));
         loop {
             let now = self.get::<PullRequest>(&self.system_ctx(), &begun.id).await?;
             if now.progress.phase != PrPhase::Pending || tokio::time::Instant::now() >= until {
@@ -505,12 +518,15 @@ impl App {
                 self.pull_request_stepped(begun.id, work).await?;
                 head
             };
-            let made = Box::pin(self.pull_request_made(host, repository, &parent, asked)).await?;
+            // Whether somebody has the branch is asked meanwhile.
+            let made = Box::pin(self.pull_request_made(host, repository, &parent, asked));
+            let (made, taken) = join(made, host.head(repository, branch)).await;
+            let made = made?;
             self.pull_request_checked(begun, work, &made, asked).await?;
             if work.commit.is_some() {
                 return Ok(made);
             }
-            match host.head(repository, branch).await {
+            match taken {
                 // An attempt before this one made it, and did not learn so.
                 Ok(head) if work.making && is_made(host, repository, &head, &made).await? => {
                     work.commit = Some(head);

@@ -9,6 +9,7 @@ use plural_app::ports::git_hosts::{
     HostResult, HostSecrets,
 };
 use plural_core::address::Address;
+use plural_core::pr_tree::{Look, Within};
 use plural_core::pull_request::PrStatus;
 use plural_core::pull_request_life::{PrChecks, PrMergeMethod, PrReviews};
 use plural_core::scm_connection::{ScmConnection, ScmType};
@@ -18,10 +19,12 @@ use plural_git::Mirrors;
 use plural_reach::Reach;
 use plural_scm::{
     BranchName, Cause, Change, CommitId, Connection, Credentials, EntryKind, FilePath, GitHost, HostKind,
-    MergeMethod, NewCommit, NewPullRequest, Onto, Options, PullRequest, PullRequestState, Repository, Review,
-    Scope, StatusState, Verdict, WebhookSpec,
+    Look as FolderLook, MergeMethod, NewCommit, NewPullRequest, Onto, Options, PullRequest, PullRequestState,
+    Repository, Review, Scope, StatusState, Verdict, WebhookSpec,
 };
 use secrecy::{ExposeSecret, SecretString};
+
+use crate::known_hosts::KnownHosts;
 
 /// How long one request may take: whoever waits for a pull request waits for several.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -30,9 +33,11 @@ const AZURE: &str = "https://dev.azure.com";
 /// Characters after which a list of Azure DevOps cuts the texts of its pull requests.
 const CUT: usize = 400;
 
-/// The adapter.
+/// The adapter. A connection keeps its host for the next question, with the host's open connections and what it told of commits, until its
+/// settings or secrets are other ones.
 pub(crate) struct Hosts {
     options: Options,
+    known: KnownHosts,
 }
 
 impl Hosts {
@@ -47,6 +52,7 @@ impl Hosts {
                 mirrors,
                 ..Options::default()
             },
+            known: KnownHosts::default(),
         }
     }
 }
@@ -75,9 +81,8 @@ impl GitHosts for Hosts {
             ca_pem: None,
             proxy: secrets.proxy.map(|proxy| proxy.expose_secret().to_owned()),
         };
-        let host =
-            plural_scm::connect(&connection, &self.options).map_err(|error| invalid(&error.message))?;
-        Ok(Arc::new(Connected { host, unsigned }))
+        let host = self.known.get(&connection, || plural_scm::connect(&connection, &self.options));
+        Ok(Arc::new(Connected { host: host.map_err(|error| invalid(&error.message))?, unsigned }))
     }
 }
 
@@ -291,8 +296,13 @@ impl Host for Connected {
         Ok(head.as_str().to_owned())
     }
 
-    async fn tree(&self, of: &str, commit: &str) -> HostResult<Vec<(String, HostEntry)>> {
-        let tree = self.host.tree(&repository(of)?, &commit_id(commit)?).await.map_err(told)?;
+    async fn tree(&self, of: &str, commit: &str, within: &Within) -> HostResult<Vec<(String, HostEntry)>> {
+        let look = |folder: &str| match within.look(folder) {
+            Look::Not => FolderLook::Not,
+            Look::Folder => FolderLook::Folder,
+            Look::All => FolderLook::All,
+        };
+        let tree = self.host.tree_within(&repository(of)?, &commit_id(commit)?, &look).await.map_err(told)?;
         if tree.cut {
             let message = format!("{of} has more files than the host lists");
             return Err(HostError { cause: HostCause::Refused, message });

@@ -15,6 +15,7 @@ mod git_hosts;
 mod identity;
 mod key_encryption;
 mod keys;
+mod known_hosts;
 mod metrics;
 mod opened;
 mod previews;

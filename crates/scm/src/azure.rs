@@ -17,10 +17,12 @@ use self::commits::Known;
 use crate::{
     common::{self, STILL_CHECKED, named, reference},
     error::{Cause, Error, Result},
+    folders::{self, Entry, Folder, Folders},
     http::Http,
     names::{BranchName, CommitId, FilePath, Repository, printable},
+    objects::Objects,
     port::{
-        ChangedFile, Check, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened,
+        ChangedFile, Check, Committed, GitHost, List, Looks, MergeMethod, NewCommit, NewPullRequest, Opened,
         PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry,
         WebhookSpec,
     },
@@ -47,6 +49,7 @@ const EVENTS: [&str; 5] = [
 
 pub(crate) struct Azure {
     http: Http,
+    objects: Objects,
     own: OnceCell<String>,
 }
 
@@ -65,7 +68,21 @@ impl fmt::Debug for Azure {
 
 impl Azure {
     pub(crate) fn new(http: Http) -> Self {
-        Self { http, own: OnceCell::new() }
+        Self { http, objects: Objects::default(), own: OnceCell::new() }
+    }
+
+    async fn fetch(&self, repository: &Repository, commit: &CommitId, path: &FilePath) -> Result<Bytes> {
+        let mut url = commits::item(self, repository, commit, path.as_str());
+        url.query_pairs_mut().append_pair("$format", "octetStream");
+        let reply = self.http.get_as(url, "application/octet-stream").await?;
+        let kind = reply.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        // A folder is answered as something else.
+        if !kind.starts_with("application/octet-stream")
+            && let Some(Known::Folder) = commits::kind(self, repository, commit, path.as_str()).await?
+        {
+            return Err(Error::new(Cause::NotFound, format!("{path} is a folder")));
+        }
+        Ok(reply.body)
     }
 
     /// An address of the organisation.
@@ -229,6 +246,30 @@ fn check_text(text: &str) -> Result<()> {
 }
 
 #[async_trait]
+impl Folders for Azure {
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// It knows folders by their trees, of the root too.
+    async fn list_folder(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        folder: &Folder,
+        deep: bool,
+    ) -> Result<List<Entry>> {
+        let id = if folder.path.is_empty() {
+            commits::root(self, repository, commit).await?
+        } else {
+            folder.tree(commit)?.to_owned()
+        };
+        let tree = commits::tree(self, repository, &id, deep).await?;
+        Ok(List { items: tree.iter().filter_map(wire::Entry::all).collect(), cut: false })
+    }
+}
+
+#[async_trait]
 impl GitHost for Azure {
     async fn default_branch(&self, repository: &Repository) -> Result<BranchName> {
         let found = self.repository(repository).await?.default_branch.unwrap_or_default();
@@ -248,26 +289,26 @@ impl GitHost for Azure {
     }
 
     async fn read(&self, repository: &Repository, commit: &CommitId, path: &FilePath) -> Result<Bytes> {
-        let mut url = commits::item(self, repository, commit, path.as_str());
-        url.query_pairs_mut().append_pair("$format", "octetStream");
-        let reply = self.http.get_as(url, "application/octet-stream").await?;
-        let kind = reply.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        // A folder is answered as something else.
-        if !kind.starts_with("application/octet-stream")
-            && let Some(Known::Folder) = commits::kind(self, repository, commit, path.as_str()).await?
-        {
-            return Err(Error::new(Cause::NotFound, format!("{path} is a folder")));
-        }
-        Ok(reply.body)
+        folders::read(self, repository, commit, path, self.fetch(repository, commit, path)).await
     }
 
     async fn tree(&self, repository: &Repository, commit: &CommitId) -> Result<List<TreeEntry>> {
-        commits::tree(self, repository, commit).await
+        let tree =
+            commits::tree(self, repository, &commits::root(self, repository, commit).await?, true).await?;
+        Ok(List { items: tree.into_iter().filter_map(wire::Entry::told).collect(), cut: false })
+    }
+
+    async fn tree_within(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        look: Looks<'_>,
+    ) -> Result<List<TreeEntry>> {
+        folders::within(self, repository, commit, look).await
     }
 
     async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed> {
         common::check(commit)?;
-        common::expect_parent(self, repository, commit).await?;
         commits::commit(self, repository, commit).await
     }
 

@@ -17,10 +17,12 @@ use self::commits::Known;
 use crate::{
     common,
     error::{Cause, Error, Result},
+    folders::{self, Entry, Folder, Folders},
     http::Http,
     names::{BranchName, CommitId, FilePath, Repository},
+    objects::Objects,
     port::{
-        ChangedFile, Check, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened,
+        ChangedFile, Check, Committed, GitHost, List, Looks, MergeMethod, NewCommit, NewPullRequest, Opened,
         PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry,
         WebhookSpec,
     },
@@ -39,6 +41,7 @@ const DEPTH: &str = "100";
 
 pub(crate) struct Bitbucket {
     http: Http,
+    objects: Objects,
 }
 
 impl fmt::Debug for Bitbucket {
@@ -49,7 +52,7 @@ impl fmt::Debug for Bitbucket {
 
 impl Bitbucket {
     pub(crate) fn new(http: Http) -> Self {
-        Self { http }
+        Self { http, objects: Objects::default() }
     }
 
     /// An address below a repository.
@@ -156,8 +159,48 @@ impl Bitbucket {
         Ok(None)
     }
 
+    async fn fetch(&self, repository: &Repository, commit: &CommitId, path: &FilePath) -> Result<Bytes> {
+        let url = self.of(repository, &["src", commit.as_str(), path.as_str()]);
+        let reply = self.http.get_as(url, "*/*").await?;
+        let kind = reply.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        // A folder is answered as a list.
+        if kind.starts_with("application/json")
+            && let Some(Known::Folder) = commits::kind(self, repository, commit, path.as_str()).await?
+        {
+            return Err(Error::new(Cause::NotFound, format!("{path} is a folder")));
+        }
+        Ok(reply.body)
+    }
+
     async fn own(&self) -> Result<wire::User> {
         self.http.get(self.http.at(&["user"])).await?.json()
+    }
+}
+
+#[async_trait]
+impl Folders for Bitbucket {
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// It tells no ids of objects, so what is held is held of a commit.
+    async fn list_folder(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        folder: &Folder,
+        deep: bool,
+    ) -> Result<List<Entry>> {
+        // An address of a folder ends with a slash.
+        let mut parts = vec!["src", commit.as_str()];
+        parts.extend(folder.path.split('/').filter(|part| !part.is_empty()));
+        parts.push("");
+        let mut url = self.of(repository, &parts);
+        if deep {
+            url.query_pairs_mut().append_pair("max_depth", DEPTH);
+        }
+        let List { items, cut } = self.list::<wire::Entry>(url, TREE_PAGES).await?;
+        Ok(List { items: items.into_iter().filter_map(|entry| entry.below(folder)).collect(), cut })
     }
 }
 
@@ -175,16 +218,7 @@ impl GitHost for Bitbucket {
     }
 
     async fn read(&self, repository: &Repository, commit: &CommitId, path: &FilePath) -> Result<Bytes> {
-        let url = self.of(repository, &["src", commit.as_str(), path.as_str()]);
-        let reply = self.http.get_as(url, "*/*").await?;
-        let kind = reply.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        // A folder is answered as a list.
-        if kind.starts_with("application/json")
-            && let Some(Known::Folder) = commits::kind(self, repository, commit, path.as_str()).await?
-        {
-            return Err(Error::new(Cause::NotFound, format!("{path} is a folder")));
-        }
-        Ok(reply.body)
+        folders::read(self, repository, commit, path, self.fetch(repository, commit, path)).await
     }
 
     async fn tree(&self, repository: &Repository, commit: &CommitId) -> Result<List<TreeEntry>> {
@@ -194,9 +228,17 @@ impl GitHost for Bitbucket {
         Ok(List { items: items.into_iter().filter_map(wire::Entry::told).collect(), cut })
     }
 
+    async fn tree_within(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        look: Looks<'_>,
+    ) -> Result<List<TreeEntry>> {
+        folders::within(self, repository, commit, look).await
+    }
+
     async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed> {
         common::check(commit)?;
-        common::expect_parent(self, repository, commit).await?;
         commits::commit(self, repository, commit).await
     }
 

@@ -15,10 +15,12 @@ use tokio::time::sleep;
 use crate::{
     common::{self, STILL_CHECKED},
     error::{Cause, Error, Result},
+    folders::{self, Entry, Folder, Folders},
     http::Http,
     names::{BranchName, CommitId, FilePath, Repository},
+    objects::Objects,
     port::{
-        ChangedFile, Check, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened,
+        ChangedFile, Check, Committed, GitHost, List, Looks, MergeMethod, NewCommit, NewPullRequest, Opened,
         PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry,
         Verdict, WebhookSpec,
     },
@@ -33,6 +35,7 @@ const TREE_PAGES: usize = 1000;
 
 pub(crate) struct GitLab {
     http: Http,
+    objects: Objects,
 }
 
 impl fmt::Debug for GitLab {
@@ -43,7 +46,7 @@ impl fmt::Debug for GitLab {
 
 impl GitLab {
     pub(crate) fn new(http: Http) -> Self {
-        Self { http }
+        Self { http, objects: Objects::default() }
     }
 
     /// An address below a project. Each part is one piece, whatever slashes it holds.
@@ -112,6 +115,32 @@ fn inert(text: &str) -> String {
 }
 
 #[async_trait]
+impl Folders for GitLab {
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    async fn list_folder(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        folder: &Folder,
+        deep: bool,
+    ) -> Result<List<Entry>> {
+        let mut url = self.of(repository, &["repository", "tree"]);
+        url.query_pairs_mut().append_pair("ref", commit.as_str());
+        if !folder.path.is_empty() {
+            url.query_pairs_mut().append_pair("path", &folder.path);
+        }
+        if deep {
+            url.query_pairs_mut().append_pair("recursive", "true");
+        }
+        let List { items, cut } = self.http.list_up_to::<wire::Entry>(&url, SIZE, TREE_PAGES).await?;
+        Ok(List { items: items.iter().filter_map(|entry| entry.below(folder)).collect(), cut })
+    }
+}
+
+#[async_trait]
 impl GitHost for GitLab {
     async fn default_branch(&self, repository: &Repository) -> Result<BranchName> {
         let found: wire::Project = self.http.get(self.of(repository, &[])).await?.json()?;
@@ -130,7 +159,8 @@ impl GitHost for GitLab {
     async fn read(&self, repository: &Repository, commit: &CommitId, path: &FilePath) -> Result<Bytes> {
         let mut url = self.of(repository, &["repository", "files", path.as_str(), "raw"]);
         url.query_pairs_mut().append_pair("ref", commit.as_str());
-        Ok(self.http.get_as(url, "*/*").await?.body)
+        let fetch = async { self.http.get_as(url, "*/*").await.map(|reply| reply.body) };
+        folders::read(self, repository, commit, path, fetch).await
     }
 
     async fn tree(&self, repository: &Repository, commit: &CommitId) -> Result<List<TreeEntry>> {
@@ -140,9 +170,17 @@ impl GitHost for GitLab {
         Ok(List { items: items.into_iter().filter_map(wire::Entry::told).collect(), cut })
     }
 
+    async fn tree_within(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        look: Looks<'_>,
+    ) -> Result<List<TreeEntry>> {
+        folders::within(self, repository, commit, look).await
+    }
+
     async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed> {
         common::check(commit)?;
-        common::expect_parent(self, repository, commit).await?;
         commits::commit(self, repository, commit).await
     }
 

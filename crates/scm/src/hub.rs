@@ -18,10 +18,12 @@ use tokio::time::sleep;
 use crate::{
     common::{self, STILL_CHECKED},
     error::{Cause, Result},
+    folders::{self, Entry, Folder, Folders},
     http::Http,
     names::{BranchName, CommitId, FilePath, Repository},
+    objects::Objects,
     port::{
-        ChangedFile, Check, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened,
+        ChangedFile, Check, Committed, GitHost, List, Looks, MergeMethod, NewCommit, NewPullRequest, Opened,
         PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry,
         WebhookSpec,
     },
@@ -40,6 +42,7 @@ pub(crate) enum Dialect {
 
 pub(crate) struct Hub {
     http: Http,
+    objects: Objects,
     dialect: Dialect,
     /// What commits are signed with.
     signer: Option<Signer>,
@@ -53,7 +56,7 @@ impl fmt::Debug for Hub {
 
 impl Hub {
     pub(crate) fn new(http: Http, dialect: Dialect, signer: Option<Signer>) -> Self {
-        Self { http, dialect, signer }
+        Self { http, objects: Objects::default(), dialect, signer }
     }
 
     /// An address below a repository.
@@ -157,6 +160,38 @@ impl Writer {
 }
 
 #[async_trait]
+impl Folders for Hub {
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// Both hosts know folders by their trees.
+    async fn list_folder(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        folder: &Folder,
+        deep: bool,
+    ) -> Result<List<Entry>> {
+        let id = folder.tree(commit)?;
+        match self.dialect {
+            Dialect::GitHub => {
+                let mut url = self.of(repository, &["git/trees", id]);
+                if deep {
+                    url.query_pairs_mut().append_pair("recursive", "1");
+                }
+                let tree: wire::Tree = self.http.get(url).await?.json()?;
+                Ok(List { items: tree.all(), cut: tree.truncated })
+            }
+            Dialect::Gitea => {
+                let tree = gitea::tree(self, repository, id, deep).await?;
+                Ok(List { items: tree.tree.all(), cut: tree.cut })
+            }
+        }
+    }
+}
+
+#[async_trait]
 impl GitHost for Hub {
     async fn default_branch(&self, repository: &Repository) -> Result<BranchName> {
         let found: wire::Repository = self.http.get(self.of(repository, &[])).await?.json()?;
@@ -176,7 +211,8 @@ impl GitHost for Hub {
         };
         let mut url = self.of(repository, &[what, path.as_str()]);
         url.query_pairs_mut().append_pair("ref", commit.as_str());
-        Ok(self.http.get_as(url, accept).await?.body)
+        let fetch = async { self.http.get_as(url, accept).await.map(|reply| reply.body) };
+        folders::read(self, repository, commit, path, fetch).await
     }
 
     async fn tree(&self, repository: &Repository, commit: &CommitId) -> Result<List<TreeEntry>> {
@@ -187,13 +223,24 @@ impl GitHost for Hub {
                 let tree: wire::Tree = self.http.get(url).await?.json()?;
                 Ok(List { items: tree.entries(), cut: tree.truncated })
             }
-            Dialect::Gitea => gitea::tree(self, repository, commit).await,
+            Dialect::Gitea => {
+                let tree = gitea::tree(self, repository, commit.as_str(), true).await?;
+                Ok(List { items: tree.tree.entries(), cut: tree.cut })
+            }
         }
+    }
+
+    async fn tree_within(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        look: Looks<'_>,
+    ) -> Result<List<TreeEntry>> {
+        folders::within(self, repository, commit, look).await
     }
 
     async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed> {
         common::check(commit)?;
-        common::expect_parent(self, repository, commit).await?;
         match self.dialect {
             Dialect::GitHub => github::commit(self, repository, commit).await,
             Dialect::Gitea => gitea::commit(self, repository, commit).await,

@@ -263,6 +263,20 @@ impl EntryKind {
     }
 }
 
+/// How much of a folder is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Nothing.
+    Not,
+    /// What lies in it; folders in it are asked about for themselves.
+    Folder,
+    /// Everything below it.
+    All,
+}
+
+/// How much of each folder is looked at, by its path from the root, which is empty.
+pub type Looks<'a> = &'a (dyn Fn(&str) -> Look + Send + Sync);
+
 /// A path in a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeEntry {
@@ -342,6 +356,15 @@ pub trait GitHost: Send + Sync + fmt::Debug {
     async fn read(&self, repository: &Repository, commit: &CommitId, path: &FilePath) -> Result<Bytes>;
     /// All paths of a commit that are no folders.
     async fn tree(&self, repository: &Repository, commit: &CommitId) -> Result<List<TreeEntry>>;
+    /// The paths of a commit that are no folders, of folders that are looked into at least: a host that lists folders is asked for those.
+    async fn tree_within(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        _look: Looks<'_>,
+    ) -> Result<List<TreeEntry>> {
+        self.tree(repository, commit).await
+    }
     /// Makes a commit, all of it or nothing. [`Cause::Moved`](crate::Cause::Moved) when `parent` is not the head,
     /// [`Cause::Conflict`](crate::Cause::Conflict) when a new branch is there or a file to delete is not.
     async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed>;

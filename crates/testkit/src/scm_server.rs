@@ -96,6 +96,8 @@ struct Shared {
     token: String,
     other: String,
     exchanges: AtomicUsize,
+    /// Requests that came in.
+    requests: AtomicUsize,
     /// The repositories that the last token of an App opens; all where nothing is here.
     narrowed: Mutex<Option<Vec<String>>>,
 }
@@ -125,6 +127,7 @@ impl ScmServer {
             token: format!("token-{:032x}", rand::random::<u128>()),
             other: format!("other-{:032x}", rand::random::<u128>()),
             exchanges: AtomicUsize::new(0),
+            requests: AtomicUsize::new(0),
             narrowed: Mutex::default(),
         });
         let router = Router::new().fallback(serve).with_state(Arc::clone(&shared));
@@ -178,6 +181,16 @@ impl ScmServer {
         self.shared.exchanges.load(Ordering::SeqCst)
     }
 
+    /// How many requests came in, those of git aside.
+    pub fn requests(&self) -> usize {
+        self.shared.requests.load(Ordering::SeqCst)
+    }
+
+    /// Cuts lists of whole trees after so many files and folders, where the host does so: GitHub.
+    pub fn cut_trees(&self, most: usize) {
+        self.shared.host.lock().tree_cut = most;
+    }
+
     /// Commits that came with a signature, as they were asked for.
     pub fn signed_commits(&self) -> Vec<Value> {
         self.shared.host.lock().signed.clone()
@@ -201,6 +214,11 @@ impl ScmServer {
     /// Somebody else pushes a file to a branch.
     pub fn push(&self, branch: &str, path: &str, content: &str) {
         self.shared.host.lock().push(branch, path, content);
+    }
+
+    /// Somebody else pushes files to a branch, in one commit.
+    pub fn push_files(&self, branch: &str, files: impl IntoIterator<Item = (String, String)>) {
+        self.shared.host.lock().push_files(branch, files);
     }
 
     /// Somebody else pushes an executable file to a branch.
@@ -381,6 +399,7 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     {
         return serve_git(&shared, git, &sent, request).await;
     }
+    shared.requests.fetch_add(1, Ordering::SeqCst);
     let (parts, body) = request.into_parts();
     let mood = shared.mood.lock().clone();
     match &mood {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use plural_core::pr_tree::Within;
 use plural_core::pull_request::PrStatus;
 use plural_core::pull_request_life::{PrChecks, PrMergeMethod, PrReviews};
 use plural_core::scm_connection::ScmConnection;
@@ -165,8 +166,13 @@ pub struct HostPull {
 pub trait Host: HostPulls {
     /// The commit that a branch is at.
     async fn head(&self, repository: &str, branch: &str) -> HostResult<String>;
-    /// All paths of a commit.
-    async fn tree(&self, repository: &str, commit: &str) -> HostResult<Vec<(String, HostEntry)>>;
+    /// Paths of a commit: at least those in the folders that are looked into.
+    async fn tree(
+        &self,
+        repository: &str,
+        commit: &str,
+        within: &Within,
+    ) -> HostResult<Vec<(String, HostEntry)>>;
     /// A file of a commit.
     async fn read(&self, repository: &str, commit: &str, path: &str) -> HostResult<Vec<u8>>;
     /// Makes a commit, all of it or nothing; its id. [`HostCause::Moved`] when the base is elsewhere, [`HostCause::Conflict`] when the

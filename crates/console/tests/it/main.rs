@@ -28,6 +28,7 @@ mod pr_automations;
 mod pr_instances;
 mod previous_build;
 mod project_invites;
+mod pull_request_folders;
 mod pull_request_hosts;
 mod pull_request_life;
 mod pull_requests;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::{
-    names,
+    folders, names,
     port::{
         ChangedFile, Check, EntryKind, FileStatus, PullRequest, PullRequestState, Review as Told,
         StatusState, TreeEntry, Verdict,
@@ -223,6 +223,7 @@ pub(super) struct Tree {
 pub(super) struct Entry {
     path: String,
     mode: String,
+    sha: Option<String>,
 }
 
 impl Tree {
@@ -231,6 +232,12 @@ impl Tree {
             let kind = EntryKind::of_mode(&entry.mode)?;
             Some(TreeEntry { path: entry.path.clone(), kind })
         };
+        self.tree.iter().filter_map(told).collect()
+    }
+
+    /// Folders too.
+    pub(super) fn all(&self) -> Vec<folders::Entry> {
+        let told = |entry: &Entry| folders::entry_of(&entry.path, &entry.mode, entry.sha.as_deref());
         self.tree.iter().filter_map(told).collect()
     }
 }

@@ -3,6 +3,7 @@
 
 mod bad_days;
 mod commits;
+mod folders;
 mod own_ways;
 mod plain;
 mod pull_requests;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     ScmDialect,
     app::APP,
-    state::{Hook, Host, Pull, id},
+    state::{Hook, Host, Listed, Pull, id},
 };
 
 /// Whose token it is.
@@ -133,7 +133,9 @@ impl Host {
             ("GET", ["raw", path @ ..]) if self.dialect == ScmDialect::Gitea => {
                 self.content(of("ref"), &path.join("/"), true)
             }
-            ("GET", ["git", "trees", commit]) => self.tree(commit, of("page").parse().unwrap_or(1)),
+            ("GET", ["git", "trees", commit]) => {
+                self.tree(commit, !of("recursive").is_empty(), of("page").parse().unwrap_or(1))
+            }
             ("POST", ["contents"]) if self.dialect == ScmDialect::Gitea => self.change(body),
             ("DELETE", ["branches", name @ ..]) if self.dialect == ScmDialect::Gitea => {
                 self.remove(&name.join("/"), 404)
@@ -320,15 +322,19 @@ impl Host {
         ok(json!({"type": "file", "sha": id(content), "path": path}))
     }
 
-    fn tree(&self, commit: &str, page: usize) -> Done {
-        let Some(commit) = self.commits.get(commit) else { return no(404, "Not Found") };
-        let entry = |(path, content): (&String, &Vec<u8>)| json!({"path": path, "mode": self.mode(path), "type": "blob", "sha": id(content)});
-        let entries = commit.files.iter().map(entry);
+    fn tree(&mut self, tree: &str, deep: bool, page: usize) -> Done {
+        let Some(listed) = self.listed(tree, deep) else { return no(404, "Not Found") };
+        let entry =
+            |one: &Listed| json!({"path": one.path, "mode": one.mode, "type": one.kind(), "sha": one.id});
         if self.dialect == ScmDialect::GitHub {
-            return ok(json!({"tree": entries.collect::<Vec<_>>(), "truncated": false}));
+            let most = if deep { self.tree_cut } else { usize::MAX };
+            let entries: Vec<Value> = listed.iter().take(most).map(entry).collect();
+            return ok(json!({"tree": entries, "truncated": listed.len() > most}));
         }
-        let entries: Vec<Value> = entries.skip((page.max(1) - 1) * self.page).take(self.page).collect();
-        ok(json!({"tree": entries, "truncated": page.max(1) * self.page < commit.files.len()}))
+        let page = page.max(1);
+        let entries: Vec<Value> =
+            listed.iter().skip((page - 1) * self.page).take(self.page).map(entry).collect();
+        ok(json!({"tree": entries, "truncated": page * self.page < listed.len()}))
     }
 
     fn remove(&mut self, name: &str, missing: u16) -> Done {

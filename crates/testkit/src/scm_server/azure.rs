@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     answers::{Done, SELF, made, ok, pieces, text},
-    state::{Hook, Host, Pull},
+    state::{Hook, Host, Listed, Pull},
 };
 
 /// The ids of the project and the repository.
@@ -82,12 +82,13 @@ impl Host {
                 // A commit's tree is known by the commit's id here.
                 ok(json!({"commitId": commit, "treeId": commit}))
             }
-            ("GET", ["trees", commit]) => {
-                let Some(commit) = self.commits.get(*commit) else { return missing() };
-                let entry = |path: &String| json!({"relativePath": path, "mode": self.mode(path), "gitObjectType": "blob"});
-                let mut entries: Vec<Value> = commit.files.keys().map(entry).collect();
-                entries.push(json!({"relativePath": "apps", "mode": "40000", "gitObjectType": "tree"}));
-                ok(json!({"treeEntries": entries}))
+            ("GET", ["trees", tree]) => {
+                let Some(listed) = self.listed(tree, of("recursive") == "true") else { return missing() };
+                let entry = |one: &Listed| {
+                    let mode = one.mode.trim_start_matches('0');
+                    json!({"relativePath": one.path, "mode": mode, "gitObjectType": one.kind(), "objectId": one.id})
+                };
+                ok(json!({"treeEntries": listed.iter().map(entry).collect::<Vec<_>>()}))
             }
             ("POST", ["pushes"]) => self.azure_push(body),
             ("POST", ["commits", commit, "statuses"]) => {

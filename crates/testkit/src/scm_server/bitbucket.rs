@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     answers::{Done, SELF, made, no, ok, pieces, text},
-    state::{Comment, Hook, Host, Pull},
+    state::{Comment, Hook, Host, Listed, Pull},
 };
 
 /// Digits of a commit's id in a pull request.
@@ -64,7 +64,12 @@ impl Host {
                 None => missing(),
             },
             ("GET", ["src", commit, path @ ..]) => {
-                self.bitbucket_source(commit, &path.join("/"), of("format"))
+                let path = path.join("/");
+                match path.strip_suffix('/') {
+                    Some(folder) => self.bitbucket_folder(commit, folder, !of("max_depth").is_empty()),
+                    None if path.is_empty() => self.bitbucket_folder(commit, "", !of("max_depth").is_empty()),
+                    None => self.bitbucket_source(commit, &path, of("format")),
+                }
             }
             ("POST", ["src"]) => self.bitbucket_commit(raw),
             ("GET", ["commit", commit, "statuses"]) => ok(self.newest_statuses(commit, "key").into()),
@@ -100,17 +105,26 @@ impl Host {
         }
     }
 
+    fn bitbucket_folder(&mut self, commit: &str, folder: &str, deep: bool) -> Done {
+        let Some(listed) = self.listed_at(commit, folder, deep) else { return missing() };
+        let below = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        let entry = |one: &Listed| {
+            let path = format!("{below}{}", one.path);
+            match (one.kind(), one.mode) {
+                ("tree", _) => json!({"type": "commit_directory", "path": path}),
+                (_, "100755") => json!({"type": "commit_file", "path": path, "attributes": ["executable"]}),
+                _ => json!({"type": "commit_file", "path": path, "attributes": []}),
+            }
+        };
+        ok(listed.iter().map(entry).collect())
+    }
+
     fn bitbucket_source(&self, commit: &str, path: &str, format: &str) -> Done {
         let Some(commit) = self.commits.get(commit) else { return missing() };
         let entry = |path: &String| {
             let attributes: &[&str] = if self.mode(path) == "100755" { &["executable"] } else { &[] };
             json!({"type": "commit_file", "path": path, "attributes": attributes})
         };
-        if path.is_empty() {
-            let mut entries: Vec<Value> = commit.files.keys().map(entry).collect();
-            entries.push(json!({"type": "commit_directory", "path": "apps"}));
-            return ok(entries.into());
-        }
         let folder = format!("{path}/");
         match commit.files.get_key_value(path) {
             Some((path, _)) if format == "meta" => ok(entry(path)),

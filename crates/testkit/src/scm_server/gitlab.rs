@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     ScmDialect,
     answers::{Done, SELF, made, no, ok, pieces, text},
-    state::{Comment, Hook, Host, Pull},
+    state::{Comment, Hook, Host, Listed, Pull},
 };
 
 /// The group of its repository.
@@ -57,9 +57,16 @@ impl Host {
                 }
             }
             ("GET", ["repository", "tree"]) => {
-                let Some(commit) = self.commits.get(of("ref")) else { return no(404, "404 Tree Not Found") };
-                let entry = |path: &String| json!({"path": path, "type": "blob", "mode": self.mode(path)});
-                ok(commit.files.keys().map(entry).collect())
+                let (folder, deep) = (of("path"), of("recursive") == "true");
+                let Some(listed) = self.listed_at(of("ref"), folder, deep) else {
+                    return no(404, "404 Tree Not Found");
+                };
+                let below = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+                let entry = |one: &Listed| {
+                    let path = format!("{below}{}", one.path);
+                    json!({"id": one.id, "path": path, "type": one.kind(), "mode": one.mode})
+                };
+                ok(listed.iter().map(entry).collect())
             }
             ("POST", ["repository", "commits"]) => self.gitlab_commit(body),
             ("GET", ["repository", "commits", commit, "statuses"]) => {

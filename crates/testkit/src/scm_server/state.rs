@@ -1,6 +1,9 @@
 //! What the host knows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -60,10 +63,14 @@ pub(super) struct Host {
     /// Who asks now.
     pub(super) who: String,
     pub(super) page: usize,
+    /// Files and folders of the longest list of a whole tree, where a host cuts that.
+    pub(super) tree_cut: usize,
     pub(super) commits: BTreeMap<String, Commit>,
     /// Trees and blobs that no commit has yet.
     pub(super) trees: BTreeMap<String, Files>,
     pub(super) blobs: BTreeMap<String, Vec<u8>>,
+    /// By their ids: a commit that has the folder, and its path.
+    folders: BTreeMap<String, (String, String)>,
     pub(super) branches: BTreeMap<String, String>,
     pub(super) pulls: Vec<Pull>,
     pub(super) comments: Vec<Comment>,
@@ -85,6 +92,25 @@ pub(super) struct Host {
     pub(super) broken: Option<String>,
 }
 
+/// A file or folder in another one.
+#[derive(Debug)]
+pub(super) struct Listed {
+    /// Below the folder that was listed.
+    pub(super) path: String,
+    /// As git writes it.
+    pub(super) mode: &'static str,
+    pub(super) id: String,
+}
+
+impl Listed {
+    pub(super) fn kind(&self) -> &'static str {
+        if self.mode == FOLDER { "tree" } else { "blob" }
+    }
+}
+
+/// The mode of a folder.
+const FOLDER: &str = "040000";
+
 /// The id of a content.
 pub(super) fn id(content: &[u8]) -> String {
     hex::encode(Sha256::digest(content))[..40].to_owned()
@@ -98,9 +124,11 @@ impl Host {
             url: String::new(),
             who: String::new(),
             page: 50,
+            tree_cut: usize::MAX,
             commits: BTreeMap::new(),
             trees: BTreeMap::new(),
             blobs: BTreeMap::new(),
+            folders: BTreeMap::new(),
             branches: BTreeMap::new(),
             pulls: Vec::new(),
             comments: Vec::new(),
@@ -126,10 +154,52 @@ impl Host {
     }
 
     pub(super) fn push(&mut self, branch: &str, path: &str, content: &str) {
+        self.push_files(branch, [(path.to_owned(), content.to_owned())]);
+    }
+
+    pub(super) fn push_files(&mut self, branch: &str, more: impl IntoIterator<Item = (String, String)>) {
         let parent = self.branches.get(branch).cloned();
         let mut files = parent.as_ref().map(|parent| self.commits[parent].files.clone()).unwrap_or_default();
-        files.insert(path.to_owned(), content.as_bytes().to_vec());
+        files.extend(more.into_iter().map(|(path, content)| (path, content.into_bytes())));
         self.advance(branch, files);
+    }
+
+    /// What lies in a tree, which is known by its id or that of its commit; in its folders too where it is `deep`.
+    pub(super) fn listed(&mut self, tree: &str, deep: bool) -> Option<Vec<Listed>> {
+        let (commit, folder) = if self.commits.contains_key(tree) {
+            (tree.to_owned(), String::new())
+        } else {
+            self.folders.get(tree)?.clone()
+        };
+        self.listed_at(&commit, &folder, deep)
+    }
+
+    /// What lies in a folder of a commit; the root is empty.
+    pub(super) fn listed_at(&mut self, commit: &str, folder: &str, deep: bool) -> Option<Vec<Listed>> {
+        let files = &self.commits.get(commit)?.files;
+        let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        let (mut listed, mut folders) = (Vec::new(), BTreeMap::<String, DefaultHasher>::new());
+        for (path, content) in files.range(prefix.clone()..).take_while(|(path, _)| path.starts_with(&prefix))
+        {
+            let below = &path[prefix.len()..];
+            for (at, _) in below.match_indices('/') {
+                let hasher = folders.entry(below[..at].to_owned()).or_default();
+                (&below[at..], content, self.mode(path)).hash(hasher);
+                if !deep {
+                    break;
+                }
+            }
+            if deep || !below.contains('/') {
+                listed.push(Listed { path: below.to_owned(), mode: self.mode(path), id: id(content) });
+            }
+        }
+        for (name, hasher) in folders {
+            let id = id(&hasher.finish().to_be_bytes());
+            self.folders.insert(id.clone(), (commit.to_owned(), format!("{prefix}{name}")));
+            listed.push(Listed { path: name, mode: FOLDER, id });
+        }
+        listed.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+        (!listed.is_empty() || folder.is_empty()).then_some(listed)
     }
 
     /// A commit on top of a branch, with these files of it added or replaced; its id.

@@ -137,7 +137,7 @@ async fn a_context_takes_outputs_and_its_service_follows_them(database: TestData
     if program_or_report("tofu").is_none() {
         return Ok(());
     }
-    let mut world = World::simulated(&database).await?;
+    let world = World::simulated(&database).await?;
     world.place.namespace(NAMESPACE).await?;
     world
         .remote

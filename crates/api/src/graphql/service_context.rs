@@ -110,6 +110,11 @@ pub(crate) struct ContextImport(plural_core::service_context::ContextImport);
 /// An output of a stack that a context takes.
 #[Object]
 impl ContextImport {
+    /// Id of the stack.
+    async fn stack_id(&self) -> ID {
+        self.0.stack_id.to_string().into()
+    }
+
     /// The stack; null where you may not see it, or where it is gone.
     async fn stack(&self, ctx: &Context<'_>) -> Nullable<InfrastructureStack> {
         nullable(by_id::<plural_core::stack::Stack, _>(ctx, self.0.stack_id)).await

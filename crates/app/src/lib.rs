@@ -24,6 +24,7 @@ pub mod cluster;
 mod cluster_audit;
 pub mod cluster_facet;
 pub mod confirmation;
+pub mod context_import;
 pub mod ctx;
 pub mod custom_stack_run;
 pub mod data_key;

@@ -22,6 +22,7 @@ mod cluster_facet;
 mod cluster_issuer;
 mod component;
 mod confirmation;
+mod context_import;
 mod convert;
 mod custom_stack_run;
 mod data_key;

@@ -90,6 +90,7 @@ mod m0113_fleet_plans;
 mod m0114_stack_pull_requests;
 mod m0115_pr_instances;
 mod m0122_fleet_plan_merges;
+mod m0120_context_imports;
 #[cfg(test)]
 mod tests;
 
@@ -191,6 +192,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0114_stack_pull_requests::Migration),
             Box::new(m0115_pr_instances::Migration),
             Box::new(m0122_fleet_plan_merges::Migration),
+            Box::new(m0120_context_imports::Migration),
         ]
     }
 }

@@ -232,6 +232,17 @@ impl StackRunStore for Database {
             ..Default::default()
         };
         change.update(&write.tx).await.map_err(gone_or("run step", db(doing)))?;
+        let stack: Option<Uuid> = runs()
+            .select_only()
+            .column(run::Column::StackId)
+            .filter(run::Column::Id.eq(id.uuid()))
+            .into_tuple()
+            .one(&write.tx)
+            .await
+            .map_err(db(doing))?;
+        if let Some(stack) = stack {
+            write.stack_changed(stack, at);
+        }
         write.commit().await
     }
 
@@ -385,6 +396,7 @@ impl StackRunStore for Database {
             .exec(&write.tx)
             .await
             .map_err(db(doing))?;
+        write.stack_changed(stack.uuid(), at);
         write.commit().await
     }
 

@@ -252,7 +252,8 @@ operations! {
 
     /// One context as a document.
     ReadContext(Query, "serviceContext") -> Value = "$name: String!",
-        "serviceContext(name: $name) { id name configuration secretNames updatedAt project { id } }";
+        "serviceContext(name: $name) { id name configuration secretNames imports { output name sensitive stack { name } } \
+         updatedAt project { id } }";
     /// Names of the contexts.
     ReadContexts(Query, "serviceContexts") -> Connection<Value> = "$after: String, $first: Int!",
         page!("serviceContexts(after: $after, first: $first)", "id name");

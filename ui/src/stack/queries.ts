@@ -3,6 +3,7 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/
 import { graphql } from '../generated';
 import type { StackQuery, StackRunsQuery, StacksQuery, StackStatesQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
+import { connection } from '../lib/connection';
 import { PAGE } from '../lib/list';
 import { isOver } from './states';
 
@@ -420,8 +421,13 @@ export function stacksQuery(filter: StackFilter, first = PAGE) {
 
 export type StackOne = NonNullable<StackQuery['infrastructureStack']>;
 
-/** Milliseconds between two reads while a run goes on: nobody tells of its changes. */
-export const BUSY = 3000;
+/** Milliseconds between two reads while a run goes on and the socket does not tell of it. */
+const BUSY = 3000;
+/** The same while it does: in case that it missed something. */
+const BUSY_TOLD = 10_000;
+
+/** How soon something of a stack is read again whose run goes on. */
+export const busy = () => (connection().isLive ? BUSY_TOLD : BUSY);
 
 /** Whether one of the stack's newest runs goes on by itself. */
 export function isBusy(stack: StackOne | null | undefined): boolean {

@@ -7,7 +7,7 @@ import { Empty, Panel } from '../parts/page';
 import { Shown } from '../parts/shown';
 import { Table } from '../parts/table';
 import { commands } from './commands';
-import { BUSY, isBusy, runsQuery, type StackOne } from './queries';
+import { busy, isBusy, runsQuery, type StackOne } from './queries';
 import { runColumns } from './table';
 
 /** All runs of a stack, newest first. */
@@ -16,7 +16,7 @@ export function Runs({ stack }: { stack: StackOne }) {
   const isGoing = isBusy(stack);
   const list = useInfiniteQuery({
     ...runsQuery(name),
-    refetchInterval: (asked) => (isGoing && !isLong(asked) ? BUSY : again(asked as unknown as Query)),
+    refetchInterval: (asked) => (isGoing && !isLong(asked) ? busy() : again(asked as unknown as Query)),
   });
   const next = useNext(list);
   return (

@@ -12,6 +12,7 @@ use world::{FILE, World, hex, id_of};
 mod clocks;
 mod custom;
 mod definition;
+mod deltas;
 mod dependencies;
 mod exec;
 mod imports;

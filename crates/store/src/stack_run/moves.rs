@@ -226,6 +226,7 @@ impl Database {
         if is_told {
             write.publish(event(&new, is_active), change.at).await?;
         }
+        write.stack_changed(stack.id, change.at);
         write.enqueue(&change.follows, change.at).await?;
         write.commit().await?;
         Ok(Some(new.try_into()?))
@@ -313,6 +314,7 @@ impl Database {
         )
         .await?;
         write.publish(event(&new, true), at).await?;
+        write.stack_changed(stack.uuid(), at);
         write.commit().await?;
         Ok(Some(new.try_into()?))
     }

@@ -205,6 +205,7 @@ impl StackPullRequestStore for Database {
             row::Entity::insert(row_of(pull)?).on_conflict(newer).exec_without_returning(&write.tx).await;
         put.map_err(db("writing a pull request of a stack"))?;
         write.audit(by.entry()).await?;
+        write.stack_changed(stack.id, at);
         write.enqueue(std::slice::from_ref(tell), at).await?;
         write.commit().await?;
         Ok(made)
@@ -252,6 +253,7 @@ impl StackPullRequestStore for Database {
             return Err(Error::conflict("the head of the pull request moved a moment ago: read it again"));
         }
         write.audit(by.entry()).await?;
+        write.stack_changed(stack.id, by.entry().at);
         write.commit().await
     }
 

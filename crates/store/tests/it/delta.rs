@@ -22,7 +22,7 @@ async fn reports_that_say_something_new_are_told(database: TestDatabase) {
     door.start();
     let (agent, service, spec, _) = deployed(&door, "blue").await;
     let mut before = door.database.deltas_head().await.unwrap();
-    let delta = Delta { cluster_id: service.cluster_id, service_id: Some(service.id) };
+    let delta = Delta::Service { cluster_id: service.cluster_id, service_id: service.id };
     let mut number = 0;
     let failed = || ServiceError {
         source: "sync".into(),

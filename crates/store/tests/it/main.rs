@@ -13,6 +13,7 @@ mod canary_gate;
 mod clock;
 mod cluster;
 mod cluster_audit;
+mod context_import;
 mod crash;
 mod data_keys;
 mod delta;

@@ -36,6 +36,8 @@ export const paths = {
   approvals: () => '/approvals',
   selfService: () => '/self-service',
   automation: (name: string) => `/self-service/${encodeURIComponent(name)}`,
+  upgradeAll: (automation: string) => `/self-service/${encodeURIComponent(automation)}/upgrade`,
+  upgrade: (instance: string) => `/upgrades/${encodeURIComponent(instance)}`,
   audit: () => '/audit',
   settings: (noun: Setting = 'repositories') => `/settings/${noun}`,
   setting: (noun: Setting, id: string) => `/settings/${noun}/${encodeURIComponent(id)}`,

@@ -162,9 +162,11 @@ export function nouns(clusters, rows, named) {
       path: HOSTILE,
       revision: at + 1,
       outdated: at % 3 === 0 ? at % 2 === 0 : null,
+      answers: { name: 'shop', replicas: at },
+      secretAnswers: at % 2 === 0 ? ['token'] : [],
       insertedAt: ago(at),
-      automation: { id: `pa${at}`, name: `automation-${at}` },
-      pullRequest: { id: `pr${at}`, url: `https://github.com/acme/shop/pull/${at}` },
+      automation: at % 5 === 4 ? null : { id: `pa${at}`, name: `automation-${at}`, revision: at + 2 },
+      pullRequest: { id: `pr${at}`, url: `https://github.com/acme/shop/pull/${at}`, creator: 'ada@example.com' },
     })),
     pullRequests: (args) =>
       named('pull request', (at) => pullRequest(at))({

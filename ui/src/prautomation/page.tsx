@@ -421,6 +421,9 @@ export function One({ id: name }: { id: string }) {
       actions={(automation) => (
         <>
           {automation.mayCreate === true && <RouteLink to={paths.automation(name)}>Open a pull request</RouteLink>}
+          <RouteLink to={paths.settings('pr-instances')} search={{ automation: name }}>
+            What it generated
+          </RouteLink>
           <Action
             noun="automations"
             label="Change"

@@ -12,6 +12,7 @@ import { Facts, Panel } from '../parts/page';
 import { State } from '../parts/state';
 import { Ago, Name, Outside, RouteLink } from '../parts/text';
 import { paths } from '../paths';
+import { instancesOfQuery, titleOf } from '../prinstance/queries';
 import { Life, LifeActions } from './life';
 import { pullRequestQuery, type Opened } from './queries';
 import { lookOf } from './state';
@@ -130,6 +131,7 @@ function Progress({ opened }: { opened: Opened }) {
 
 function Shown({ opened }: { opened: Opened }) {
   const { url, repository, commit, automation, project } = opened;
+  const instances = useQuery(instancesOfQuery(opened.id)).data ?? [];
   const labels = (opened.labels ?? []).flatMap((label) => label ?? []);
   const only = (search: Record<string, string>, of: string) => (
     <RouteLink to={paths.settings('pull-requests')} search={search}>
@@ -161,6 +163,21 @@ function Shown({ opened }: { opened: Opened }) {
               <RouteLink key="a" to={paths.setting('pr-automations', automation.name)}>
                 <Name of={automation.name} />
               </RouteLink>
+            ),
+          ],
+          [
+            'What it made',
+            instances.length > 0 && (
+              <span key="i">
+                {instances.map((instance, at) => (
+                  <span key={instance.id}>
+                    {at > 0 && ', '}
+                    <RouteLink to={paths.setting('pr-instances', instance.id)}>
+                      <Name of={titleOf(instance)} />
+                    </RouteLink>
+                  </span>
+                ))}
+              </span>
             ),
           ],
           ['Others with it', automation != null && only({ automation: automation.name }, 'all that it opened')],

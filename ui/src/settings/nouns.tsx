@@ -82,6 +82,7 @@ export const pages: Record<Setting, Pages> = {
   },
   'pr-instances': {
     List: lazy(async () => ({ default: (await import('../prinstance/page')).List })),
+    One: lazy(async () => ({ default: (await import('../prinstance/one')).One })),
   },
   projects: {
     List: lazy(async () => ({ default: (await import('../project/page')).List })),

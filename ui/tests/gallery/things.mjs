@@ -10,6 +10,18 @@ const PATCH = `diff --git a/apps/shop.yaml b/apps/shop.yaml
 +name: shop
 +replicas: 2
 `;
+/** What a change of what was generated would be. Made when it is asked for: the modules import each other. */
+const CHANGES = () => ({
+  repository: 'acme/shop',
+  base: 'main',
+  commit: '8f08c05fb0e47cdc472367efb81af8f1db335400',
+  title: 'Upgrade: add shop',
+  message: `Adds shop ${HOSTILE}`,
+  patch: PATCH,
+  skipped: [],
+  warnings: [HOSTILE],
+  files: [{ path: 'apps/shop.yaml', change: 'CHANGED', diff: PATCH }],
+});
 /** Answers that are refused, as the console tells them. */
 const refusal = (answers) =>
   new GraphQLError('context: an answer is refused', { extensions: { code: 'INVALID', field: 'context', answers } });
@@ -112,6 +124,52 @@ export function things(clusters) {
       };
     },
     createPullRequest: { id: 'pr3' },
+    prInstance: ({ id }) => ({
+      id,
+      state: 'ACTIVE',
+      repository: 'acme/shop',
+      base: 'main',
+      path: `apps/${HOSTILE}`,
+      revision: 1,
+      digest: '2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae',
+      outdated: true,
+      answers: { name: 'shop', size: HOSTILE, replicas: 2 },
+      secretAnswers: ['token', 'old-token'],
+      commit: '51c3a9b2d4e6f80123456789abcdef0123456789',
+      baseCommit: '8f08c05fb0e47cdc472367efb81af8f1db335400',
+      insertedAt: ago(9000),
+      updatedAt: ago(60),
+      files: clusters.map((_, at) => ({
+        path: `apps/shop/${at}-${HOSTILE}.yaml`,
+        digest: at % 7 === 6 ? null : '2c26b46b',
+        created: at % 2 === 0,
+      })),
+      automation: { id: 'pa0', name: 'automation-0', revision: 3, patch: false },
+      project: { name: 'default' },
+      pullRequest: {
+        id: 'pr1',
+        title: HOSTILE,
+        url: 'https://github.com/acme/shop/pull/1',
+        status: 'MERGED',
+        phase: 'OPENED',
+        creator: 'ada@example.com',
+        insertedAt: ago(9000),
+      },
+      change: null,
+    }),
+    diffPrInstance: [
+      { path: 'apps/shop.yaml', drift: 'CHANGED', diff: PATCH },
+      { path: 'apps/none.yaml', drift: 'MISSING', diff: `--- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-${HOSTILE}\n` },
+      { path: 'apps/same.yaml', drift: 'SAME', diff: '' },
+    ],
+    previewPrInstanceUpgrade: () => ({ ...CHANGES(), conflicts: [`apps/shop.yaml: both changed the same lines ${HOSTILE}`] }),
+    previewPrInstanceUninstall: CHANGES,
+    upgradePrInstance: { id: 'pr3' },
+    upgradePrInstances: [
+      { error: null, instance: { id: 'pi0', repository: 'acme/shop', path: 'apps/shop' }, pullRequest: { id: 'pr3' } },
+      { error: HOSTILE, instance: { id: 'pi6', repository: 'acme/shop', path: HOSTILE }, pullRequest: null },
+    ],
+    uninstallPrInstance: { id: 'pr3' },
     gitRepository: ({ id }) => ({
       id,
       url: 'https://git.example.com/shop/deploy-0.git',

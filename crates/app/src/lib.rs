@@ -73,6 +73,7 @@ mod project_limits;
 pub mod project_stack_rules;
 pub mod proxy;
 pub mod pull_request;
+pub mod pull_request_key;
 pub mod pull_request_life;
 mod pull_request_links;
 mod pull_request_made;

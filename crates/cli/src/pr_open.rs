@@ -6,6 +6,7 @@ use plural_wire::{
     PullRequestPreview,
 };
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use crate::{
     args::OutputArgs,
@@ -68,7 +69,8 @@ struct AskArgs {
 #[command(after_help = "Examples:
   plural pr create add-service --set name=shop --set replicas=3
   plural pr create add-service --set name=shop --secret-set token=@token.txt --branch add-shop -o json
-  plural pr create add-service --set name=shop --no-wait")]
+  plural pr create add-service --set name=shop --no-wait
+  plural pr create add-service --set name=shop --idempotency-key build-1742")]
 pub(crate) struct PrCreateArgs {
     #[command(flatten)]
     ask: AskArgs,
@@ -82,7 +84,25 @@ pub(crate) struct PrCreateArgs {
     no_wait: bool,
 
     #[command(flatten)]
+    once: OnceArgs,
+
+    #[command(flatten)]
     output: OutputArgs,
+}
+
+/// How the console knows a request that is sent once more
+#[derive(Debug, Args)]
+pub(crate) struct OnceArgs {
+    /// A name of your own for this request: run again with the same within 24 hours, there is one pull request; else each run is one of its own
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+}
+
+impl OnceArgs {
+    /// The key; one that nobody else has where none is given: what is sent again after an answer was lost is the same request.
+    pub(crate) fn key(self) -> Option<String> {
+        Some(self.idempotency_key.unwrap_or_else(|| Uuid::new_v4().to_string()))
+    }
 }
 
 /// Show what a pull request of an automation would change, and write nothing
@@ -130,13 +150,14 @@ impl AskArgs {
 }
 
 pub(crate) async fn create(
-    PrCreateArgs { ask, branch, no_wait, output }: PrCreateArgs,
+    PrCreateArgs { ask, branch, no_wait, once, output }: PrCreateArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let Ask { id, identifier, context } = ask.read(client, terminal).await?;
-    let asked = CreatePullRequest { id, identifier, branch, context, wait: Some(!no_wait) };
-    let made = client.send(&asked).await?;
+    let (wait, idempotency_key) = (Some(!no_wait), once.key());
+    let asked = CreatePullRequest { id, identifier, branch, context, wait, idempotency_key };
+    let made = client.send_keyed(&asked).await?;
     opened(&made, no_wait, &output, terminal)
 }
 

@@ -32,6 +32,7 @@ pub mod global_service;
 pub mod group;
 pub mod health_change;
 pub mod helm_repository;
+pub mod idempotency_key;
 pub mod identity_provider;
 pub mod ids;
 pub mod invite;

@@ -66,6 +66,7 @@ mod project;
 mod project_limits;
 mod project_stack_rules;
 mod pull_request;
+mod pull_request_key;
 mod pull_request_life;
 mod quota;
 mod recording;

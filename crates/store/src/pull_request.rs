@@ -4,12 +4,16 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Audited, CreatePr};
 use plural_app::job::NewJob;
-use plural_app::pr_instance::{PrLedger, PrSettled};
-use plural_app::pull_request::{PendingPullRequest, PullRequestEnd, PullRequestFilter, PullRequestStore};
+use plural_app::pr_instance::PrSettled;
+use plural_app::pull_request::{
+    PendingPullRequest, PullRequestBegin, PullRequestEnd, PullRequestFilter, PullRequestStore,
+};
+use plural_app::pull_request_key::PrRequestKnown;
 use plural_app::seal::Sealed;
 use plural_core::access::Visibility;
+use plural_core::idempotency_key::IdempotencyKey;
 use plural_core::ids::{
-    ClusterId, PrAutomationId, ProjectId, PullRequestId, ScmConnectionId, ServiceId, StackId,
+    ClusterId, PrAutomationId, ProjectId, PullRequestId, ScmConnectionId, ServiceId, StackId, UserId,
 };
 use plural_core::policy::PolicyNoun;
 use plural_core::pr_automation::PrAutomation;
@@ -28,7 +32,7 @@ use crate::error::{db, unique};
 use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::transaction::set;
-use crate::{policy, pr_automation, pr_instance, service};
+use crate::{policy, pr_automation, pr_instance, pull_request_key, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -272,12 +276,9 @@ impl PullRequestStore for Database {
     async fn pull_request_begin(
         &self,
         by: Audited<'_, PrAutomation, CreatePr>,
-        begun: &PullRequest,
-        work: &PrWork,
-        asked: &Sealed,
-        ledger: &PrLedger,
-        job: &NewJob,
-    ) -> Result<()> {
+        new: &PullRequestBegin<'_>,
+    ) -> Result<bool> {
+        let PullRequestBegin { begun, work, asked, ledger, job, key } = *new;
         let PullRequest {
             id,
             project_id,
@@ -316,10 +317,25 @@ impl PullRequestStore for Database {
             ..Default::default()
         };
         row.insert(&write.tx).await.map_err(unique("recording a pull request", UNIQUE))?;
+        if let Some(key) = key
+            && !pull_request_key::record_in_tx(&write.tx, begun, key).await?
+        {
+            return Ok(false);
+        }
         pr_instance::begin_in_tx(&write.tx, ledger, *created_at).await?;
         write.enqueue(std::slice::from_ref(job), *created_at).await?;
         write.audit(by.entry()).await?;
-        write.commit().await
+        write.commit().await?;
+        Ok(true)
+    }
+
+    async fn pull_request_of_key(
+        &self,
+        user: UserId,
+        key: &IdempotencyKey,
+        since: DateTime<Utc>,
+    ) -> Result<Option<PrRequestKnown>> {
+        pull_request_key::known_on(&self.reader, user, key, since).await
     }
 
     async fn pull_request_pending(&self, id: PullRequestId) -> Result<Option<PendingPullRequest>> {

@@ -131,6 +131,7 @@ impl<'a> World<'a> {
             branch: None,
             context: Some(json!({"name": name}).to_string()),
             wait: Some(true),
+            idempotency_key: None,
         };
         let made = self.house.api.client().send(&asked).await?;
         anyhow::ensure!(made.phase == Some(PrPhase::Opened), "it is not open: {made:?}");

@@ -95,3 +95,32 @@ async fn a_preview_is_a_patch() {
     assert_eq!(serde_json::from_str::<Value>(&told.out).unwrap()["base"], "main", "{}", told.err);
     assert!(server.asked("CreatePullRequest").is_empty());
 }
+
+#[tokio::test]
+async fn an_answer_that_is_lost_is_asked_for_once_more_with_the_same_key() {
+    let automation = json!({
+        "id": ID, "name": "add-service", "role": null, "title": "Add it", "message": "Adds it", "identifier": null, "branch": null,
+        "documentation": null, "insertedAt": null, "updatedAt": null, "project": null, "configuration": [],
+    });
+    let server = Server::start()
+        .await
+        .data("GetPrAutomation", "prAutomation", &automation)
+        .error("CreatePullRequest", "UNAVAILABLE", "the console goes")
+        .data("CreatePullRequest", "createPullRequest", &opened("OPENED"));
+    let person = Person::of(&server.url);
+    let made = person.run("pr create add-service --set name=shop").await;
+    assert_eq!(made.code, 0, "{}", made.err);
+    let keys = || -> Vec<String> {
+        let asked = server.asked("CreatePullRequest").into_iter();
+        asked.map(|asked| asked["idempotencyKey"].as_str().unwrap().to_owned()).collect()
+    };
+    let sent = keys();
+    assert_eq!(sent.len(), 2, "{sent:?}");
+    assert_eq!(sent[0], sent[1]);
+    // Another run is another request, unless somebody says otherwise.
+    person.run("pr create add-service --set name=shop").await;
+    person.run("pr create add-service --set name=shop --idempotency-key build-7").await;
+    let sent = keys();
+    assert_ne!(sent[2], sent[1]);
+    assert_eq!(sent[3], "build-7");
+}

@@ -30,6 +30,7 @@ async fn asked(w: &World<'_>) -> PullRequestAsk {
         identifier: Some("acme/shop".to_owned()),
         branch: None,
         context: serde_json::Map::new(),
+        key: None,
     }
 }
 

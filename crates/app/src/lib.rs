@@ -66,6 +66,7 @@ pub mod pr_automation;
 pub mod pr_instance;
 pub mod pr_instance_change;
 mod pr_instance_made;
+pub mod pr_secret;
 mod preview;
 pub mod program_login;
 pub mod project;

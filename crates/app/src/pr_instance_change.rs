@@ -37,7 +37,6 @@ fn check_changeable(spec: &PrAutomationSpec) -> Result<()> {
     for (is_there, what) in [
         (is_external, "takes templates from another repository"),
         (spec.vendor.helm.is_some(), "unpacks a chart"),
-        (spec.secrets.is_some(), "needs a Secret of a cluster"),
     ] {
         if is_there {
             return Err(Error::conflict(format!(
@@ -377,6 +376,11 @@ impl App {
             return Err(Error::conflict("the automation makes a patch now, and no pull request"));
         }
         check_changeable(&spec)?;
+        if spec.secrets != instance.made.version.spec.secrets {
+            return Err(Error::conflict(
+                "the newest version of the automation asks for another Secret, and an upgrade makes none: take the instance away, and have a new one made",
+            ));
+        }
         let (was, questions) = (&instance.made, &spec.configuration);
         // A secret answer that only the version of before asks for is no answer to the new one.
         let is_asked = |name: &str| questions.iter().any(|question| question.name == name);
@@ -467,5 +471,5 @@ fn begin(instance: &PrInstance, asked: Asked, kind: PrInstanceChangeKind, made: 
         change: Box::new(change),
     };
     let (repository, base) = (instance.repository.clone(), instance.base.clone());
-    Ok(Begin { id, repository, base, branch, asked, ledger, action, key: None })
+    Ok(Begin { id, repository, base, branch, asked, ledger, action, key: None, secret: None })
 }

@@ -17,6 +17,7 @@ use crate::job::NewJob;
 use crate::jobs::{FollowMerge, KnownPullRequest, MergedPullRequest, ReadPullRequest};
 use crate::pr_automation::PrAutomationSelector;
 use crate::pr_instance::PrLedger;
+use crate::pr_secret::NewPrSecret;
 use crate::pull_request_key::{PrRequestKey, PrRequestKnown};
 use crate::records::record;
 use crate::scm_connection::ScmConnectionSelector;
@@ -111,6 +112,8 @@ pub struct PullRequestBegin<'a> {
     pub job: &'a NewJob,
     /// By which the request is known when it is sent once more.
     pub key: Option<&'a PrRequestKey>,
+    /// The Secret that comes with it.
+    pub secret: Option<&'a NewPrSecret>,
 }
 
 /// Writing pull requests.

@@ -102,9 +102,9 @@ impl App {
 impl PullRequestAsk {
     /// All that is asked: two requests that say the same are one.
     pub(crate) fn whole(&self) -> Value {
-        let Self { automation, identifier, branch, context, key: _ } = self;
+        let Self { automation, identifier, branch, context, key: _, secrets } = self;
         json!({
-            "create": automation.to_string(), "identifier": identifier, "branch": branch, "context": context,
+            "create": automation.to_string(), "identifier": identifier, "branch": branch, "context": context, "secrets": secrets,
         })
     }
 }

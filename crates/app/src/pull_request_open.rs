@@ -38,6 +38,7 @@ use crate::ports::scaffolds::ScaffoldEntry;
 use crate::pr_automation::PrAutomationSelector;
 use crate::pr_instance::{PrLedger, begun};
 use crate::pr_instance_made::Compared;
+use crate::pr_secret::NewPrSecret;
 use crate::project::ProjectSelector;
 use crate::pull_request::{PendingPullRequest, PullRequestBegin, PullRequestEnd};
 use crate::pull_request_key::{Keyed, or_why_not};
@@ -68,6 +69,8 @@ pub struct PullRequestAsk {
     pub context: Map<String, Value>,
     /// Asked once more with the same key, there is one pull request.
     pub key: Option<IdempotencyKey>,
+    /// Values of the Secret that the automation asks for.
+    pub secrets: Map<String, Value>,
 }
 
 /// What a pull request would be.
@@ -115,6 +118,7 @@ pub(crate) struct Begin {
     /// As the audit log calls it.
     pub(crate) action: &'static str,
     pub(crate) key: Option<Keyed>,
+    pub(crate) secret: Option<NewPrSecret>,
 }
 
 /// What was asked, allowed and checked.
@@ -168,11 +172,13 @@ impl App {
             ));
         }
         let instance = begun(&automation, (repository.as_str(), base.as_str()), &asked, (id, at))?;
+        let of = (id, &ask.secrets);
+        let secret = Box::pin(self.pr_secret_asked(&automation, &instance, of, &asked.answers)).await?;
         let owner = KeyOwner::of(Some(automation.project_id));
         let seed = self.sealer.seal(owner, &seed_context(instance.id), asked.seed.as_bytes()).await?;
         let ledger = PrLedger::New { instance: Box::new(instance), seed };
         let action = "pullRequest.create";
-        let begin = Begin { id, repository, base, branch, asked, ledger, action, key };
+        let begin = Begin { id, repository, base, branch, asked, ledger, action, key, secret };
         Box::pin(self.pull_request_begun(ctx, &automation, begin, wait)).await
     }
 
@@ -184,7 +190,7 @@ impl App {
         begin: Begin,
         wait: bool,
     ) -> Result<PullRequest> {
-        let Begin { id, repository, base, branch, asked, ledger, action, key } = begin;
+        let Begin { id, repository, base, branch, asked, ledger, action, key, secret } = begin;
         let at = ctx.now();
         let begun = PullRequest {
             id,
@@ -220,6 +226,7 @@ impl App {
             ledger: &ledger,
             job: &job,
             key: known.as_ref(),
+            secret: secret.as_ref(),
         };
         if !self.store.pull_request_begin(by, &new).await? {
             // The same request was faster on another connection.
@@ -299,7 +306,6 @@ impl App {
         let repository = repository.ok_or_else(|| {
             Error::invalid("identifier", "must be given: the automation names no repository")
         })?;
-        check_built(&automation.spec)?;
         let questions = &automation.spec.configuration;
         let known = self.pull_request_known(ctx, questions, &ask.context).await?;
         context(questions, &ask.context, Some(&known))
@@ -626,16 +632,6 @@ impl App {
 /// The branch that pull requests of an automation go to.
 pub(crate) fn base_of(spec: &PrAutomationSpec) -> String {
     spec.branch.clone().unwrap_or_else(|| "main".to_owned())
-}
-
-/// What an automation does and the console does not yet is refused, and not left out.
-fn check_built(spec: &PrAutomationSpec) -> Result<()> {
-    if spec.secrets.is_some() {
-        return Err(Error::conflict(
-            "the automation needs a Secret of a cluster, which the console does not make yet",
-        ));
-    }
-    Ok(())
 }
 
 fn is_there<T>(found: Result<T>) -> Result<bool> {

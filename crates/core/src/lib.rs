@@ -53,6 +53,7 @@ pub mod pr_automation;
 mod pr_automation_checks;
 pub mod pr_automation_spec;
 pub mod pr_instance;
+pub mod pr_secret;
 pub mod pr_tree;
 pub mod project;
 pub mod project_limits;

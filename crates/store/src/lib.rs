@@ -61,6 +61,7 @@ mod plan;
 mod policy;
 mod pr_automation;
 mod pr_instance;
+mod pr_secret;
 mod program_login;
 mod project;
 mod project_limits;

@@ -50,6 +50,7 @@ CREATE TABLE pr_secrets (
     state text NOT NULL,
     message text,
     content @BYTES,
+    due_at @TIME,
     created_at @TIME NOT NULL,
     updated_at @TIME NOT NULL
 );

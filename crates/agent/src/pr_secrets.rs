@@ -166,8 +166,10 @@ async fn delete(api: &Api<Secret>, wanted: &v1::WantedSecret) -> Outcome {
         return (State::Deleted, "left in place: it is not of this pull request".to_owned());
     }
     let ObjectMeta { uid, resource_version, .. } = found.metadata;
-    let exactly =
-        DeleteParams { preconditions: Some(Preconditions { uid, resource_version }), ..DeleteParams::default() };
+    let exactly = DeleteParams {
+        preconditions: Some(Preconditions { uid, resource_version }),
+        ..DeleteParams::default()
+    };
     match within(api.delete(&wanted.name, &exactly)).await {
         Ok(_) | Err(Failure { code: 404, .. }) => (State::Deleted, String::new()),
         Err(failure) => (State::Waits, failure.words),
@@ -186,7 +188,9 @@ fn secret(wanted: &v1::WantedSecret, project: &str) -> Secret {
             ..ObjectMeta::default()
         },
         type_: Some("Opaque".to_owned()),
-        data: Some(values.map(|(name, value)| (name.clone(), ByteString(value.clone().into_bytes()))).collect()),
+        data: Some(
+            values.map(|(name, value)| (name.clone(), ByteString(value.clone().into_bytes()))).collect(),
+        ),
         ..Secret::default()
     }
 }
@@ -209,13 +213,15 @@ async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Fai
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(kube::Error::Api(status))) => {
             let reason = &status.reason;
-            Err(Failure { code: status.code, words: format!("the cluster's API server answers {} {reason}", status.code) })
+            Err(Failure {
+                code: status.code,
+                words: format!("the cluster's API server answers {} {reason}", status.code),
+            })
         }
-        Ok(Err(_)) => {
-            Err(Failure { code: 0, words: "the cluster's API server cannot be asked".to_owned() })
-        }
-        Err(_) => {
-            Err(Failure { code: 0, words: format!("no answer of the cluster's API server within {DEADLINE:?}") })
-        }
+        Ok(Err(_)) => Err(Failure { code: 0, words: "the cluster's API server cannot be asked".to_owned() }),
+        Err(_) => Err(Failure {
+            code: 0,
+            words: format!("no answer of the cluster's API server within {DEADLINE:?}"),
+        }),
     }
 }

@@ -134,7 +134,7 @@ impl App {
         let cluster = self.pr_secret_cluster(automation.project_id, &cluster).await?;
         let NamedLimits { project, limits } = self.store.cluster_limits(cluster.id).await?;
         if let Some(why) = refusal(&project, &limits, &namespace) {
-            return Err(Error::conflict(format!("the Secret {namespace}/{name} may not be made: {why}")));
+            return Err(Error::forbidden(format!("the Secret {namespace}/{name} may not be made: {why}")));
         }
         let (entries, values) = values(&secrets.entries, given)?;
         let json = serde_json::to_vec(&values)
@@ -223,13 +223,18 @@ impl App {
                 break;
             }
             left -= bytes;
-            let values = values.map(|values| values.into_iter().map(|(name, value)| (name, value.into())).collect());
+            let values =
+                values.map(|values| values.into_iter().map(|(name, value)| (name, value.into())).collect());
             wanted.push(WantedPrSecret { id: of, namespace, name, values, limits: limits.clone() });
         }
         Ok(wanted)
     }
 
-    async fn pr_secret_opened(&self, id: PullRequestId, content: &Sealed) -> Result<BTreeMap<String, String>> {
+    async fn pr_secret_opened(
+        &self,
+        id: PullRequestId,
+        content: &Sealed,
+    ) -> Result<BTreeMap<String, String>> {
         let json = self.sealer.open(&seal_context(id), content).await?;
         // The parser's own message could quote a value.
         serde_json::from_slice(&json)
@@ -247,7 +252,10 @@ impl App {
 pub fn outdated(cluster: &Cluster) -> Option<String> {
     let is_old = cluster.agent_contract.is_some_and(|contract| contract < Contract::SECRETS);
     is_old.then(|| {
-        format!("the agent of the cluster {} is of an earlier release, which writes no Secrets: update the agent", cluster.handle)
+        format!(
+            "the agent of the cluster {} is of an earlier release, which writes no Secrets: update the agent",
+            cluster.handle
+        )
     })
 }
 
@@ -259,7 +267,10 @@ fn values(
     if let Some(name) = given.keys().find(|name| !entries.iter().any(|entry| entry.name == **name)) {
         let known: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
         let name: String = name.chars().take(100).collect();
-        return Err(Error::invalid(SECRETS, format!("has {name:?}, and the automation asks for: {}", known.join(", "))));
+        return Err(Error::invalid(
+            SECRETS,
+            format!("has {name:?}, and the automation asks for: {}", known.join(", ")),
+        ));
     }
     let (mut told, mut values, mut missing) = (Vec::new(), BTreeMap::new(), Vec::new());
     for PrSecretEntry { name, documentation: _, autogenerate } in entries {
@@ -320,7 +331,8 @@ mod tests {
     #[test]
     fn values_are_given_or_made() {
         let entries: Vec<PrSecretEntry> =
-            serde_json::from_value(json!([{"name": "user"}, {"name": "password", "autogenerate": true}])).unwrap();
+            serde_json::from_value(json!([{"name": "user"}, {"name": "password", "autogenerate": true}]))
+                .unwrap();
         let read = |given: Value| values(&entries, given.as_object().unwrap());
         let (told, made) = read(json!({"user": "ada"})).unwrap();
         assert_eq!(told.iter().map(|one| one.generated).collect::<Vec<_>>(), [false, true]);

@@ -16,8 +16,8 @@ use plural_tunnel::{
     v1::{
         AgentMessage, ArtifactChunk, ArtifactRequest, ConsoleMessage, Cursor, DeployToken, DeployTokenAnswer,
         PollRequest, PollResponse, ReportRequest, ReportResponse, SecretsRequest, SecretsResponse,
-        TakeRunRequest, TakeRunResponse,
-        agent_service_client::AgentServiceClient, agent_service_server::AgentService,
+        TakeRunRequest, TakeRunResponse, agent_service_client::AgentServiceClient,
+        agent_service_server::AgentService,
     },
     work::CONTRACT,
 };

@@ -25,8 +25,9 @@ use plural_tunnel::{
     v1::{
         AgentMessage, ArtifactChunk, ArtifactRequest, ConsoleMessage, DeployToken, DeployTokenAnswer, Drain,
         Hello, Hint, KeepAlive, OpenProxy, PollRequest, PollResponse, ProxyFrame, ReportRequest,
-        ReportResponse, SecretsRequest, SecretsResponse, TakeRunRequest, TakeRunResponse, Welcome, agent_message,
-        agent_service_server::AgentService, console_message, proxy_service_server::ProxyService,
+        ReportResponse, SecretsRequest, SecretsResponse, TakeRunRequest, TakeRunResponse, Welcome,
+        agent_message, agent_service_server::AgentService, console_message,
+        proxy_service_server::ProxyService,
     },
     work::CONTRACT,
 };

@@ -168,7 +168,9 @@ impl PrSecretPlace {
             .collect();
         let named = |what: &str, text: Option<&String>| match text.filter(|text| !text.is_empty()) {
             Some(text) => filled(what, text, &known),
-            None => Err(Error::conflict(format!("the automation asks for a Secret and says no {what} of it"))),
+            None => {
+                Err(Error::conflict(format!("the automation asks for a Secret and says no {what} of it")))
+            }
         };
         let place = Self {
             cluster: named("cluster", cluster.as_ref())?,

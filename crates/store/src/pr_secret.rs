@@ -277,7 +277,8 @@ pub(crate) async fn settle(write: &mut Write<'_>, of: &[PrInstanceId], at: DateT
     for found in found {
         let state = word(PrSecretState::parse(&found.state), STATE)?;
         let of = instances.iter().find(|(id, _)| id.uuid() == found.instance_id);
-        let Some(after) = of.and_then(|(_, instance): &(PrInstanceId, PrInstanceState)| state.follows(*instance))
+        let Some(after) =
+            of.and_then(|(_, instance): &(PrInstanceId, PrInstanceState)| state.follows(*instance))
         else {
             continue;
         };

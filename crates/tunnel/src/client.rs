@@ -23,8 +23,8 @@ use crate::{
     v1::{
         AgentMessage, ArtifactRequest, ConsoleMessage, Cursor, DeployToken, PollRequest, PollResponse,
         ProxyFrame, ReportRequest, ReportResponse, SecretsRequest, SecretsResponse, TakeRunRequest,
-        TakeRunResponse, WorkRef,
-        agent_service_client::AgentServiceClient, proxy_service_client::ProxyServiceClient,
+        TakeRunResponse, WorkRef, agent_service_client::AgentServiceClient,
+        proxy_service_client::ProxyServiceClient,
     },
     work::CONTRACT,
 };

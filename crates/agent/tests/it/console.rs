@@ -166,7 +166,8 @@ impl Memory {
         answer.forgotten = gone.map(|(_, work)| work.clone()).collect();
         if answer.snapshot || self.secrets_at > since || !answer.work.is_empty() {
             let secrets = self.secrets_at;
-            let cluster = v1::ClusterData { handle: "blue".to_owned(), secrets, ..v1::ClusterData::default() };
+            let cluster =
+                v1::ClusterData { handle: "blue".to_owned(), secrets, ..v1::ClusterData::default() };
             answer.work.push(cluster_work(cluster));
         }
         if previous {

@@ -83,7 +83,10 @@ async fn a_secret_of_somebody_else_stays_as_it_is(cluster: TestCluster) -> anyho
     let one = wanted(&f.namespace);
     f.console.want_secret(one.clone());
     let told = f.console.secret_told(&one.id, "it is refused", |told| told.state() == State::Waits).await?;
-    assert!(told.message.contains("is not of this pull request") && !told.message.contains(VALUE), "{told:?}");
+    assert!(
+        told.message.contains("is not of this pull request") && !told.message.contains(VALUE),
+        "{told:?}"
+    );
     let api = secrets(&f, &f.namespace);
     assert_eq!(password(api.get("db").await?).as_deref(), Some(b"mine".as_slice()));
     // Once that is gone, there is room.
@@ -157,7 +160,8 @@ async fn killed_before_it_was_told_it_is_told_by_the_next_agent(cluster: TestClu
 async fn only_what_is_its_own_is_deleted(cluster: TestCluster) -> anyhow::Result<()> {
     let f = Fixture::new(cluster).await?;
     let one = wanted(&f.namespace);
-    let gone = |one: &v1::WantedSecret| v1::WantedSecret { gone: true, values: BTreeMap::new(), ..one.clone() };
+    let gone =
+        |one: &v1::WantedSecret| v1::WantedSecret { gone: true, values: BTreeMap::new(), ..one.clone() };
     f.console.want_secret(one.clone());
     f.console.secret_told(&one.id, "it is written", |told| told.state() == State::Written).await?;
     f.console.want_secret(gone(&one));

@@ -16,6 +16,7 @@ use super::{
     pr_automation::PrAutomation,
     project::Project,
     pull_request_life::{PullRequestChecks, PullRequestReviews},
+    pull_request_secret::PullRequestSecret,
     record::{by_id, one, page_of},
     request::request,
     service::ServiceDeployment,
@@ -190,6 +191,11 @@ impl PullRequest {
     /// The automation that it was opened with; absent once that is gone, or when you may not see it.
     async fn automation(&self, ctx: &Context<'_>) -> Nullable<PrAutomation> {
         nullable(by_id::<plural_core::pr_automation::PrAutomation, _>(ctx, self.0.automation_id)).await
+    }
+
+    /// The Secret that comes with it, where its automation asks for one.
+    async fn secret(&self, ctx: &Context<'_>) -> Nullable<PullRequestSecret> {
+        nullable(by_id::<plural_core::pr_secret::PrSecret, _>(ctx, self.0.id)).await
     }
 
     /// Where it belongs.
@@ -388,12 +394,17 @@ impl PullRequestMutation {
             desc = "1 to 128 printable characters of your own: asked once more with the same within 24 hours, there is one pull request."
         )]
         idempotency_key: Option<String>,
+        #[graphql(
+            desc = "Values of the Secret that the automation asks for, by name: an object of texts. Those that are made by chance may be left out."
+        )]
+        secrets: Option<Json>,
     ) -> Nullable<PullRequest> {
         nullable(async {
             let request = request(ctx);
             let key = key_in(idempotency_key).into_graphql(ctx)?;
             let ask = ask(&automation, identifier, branch, context).into_graphql(ctx)?;
-            let ask = PullRequestAsk { key, ..ask };
+            let given = secrets.map_or(Ok(None), |json| json.object("secrets")).into_graphql(ctx)?;
+            let ask = PullRequestAsk { key, secrets: given.unwrap_or_default(), ..ask };
             let wait = wait.unwrap_or(true);
             let made = Box::pin(request.app.pull_request_create(&request.op, ask, wait)).await;
             Ok(Some(made.into_graphql(ctx)?.into()))

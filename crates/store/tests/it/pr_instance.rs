@@ -82,6 +82,7 @@ async fn begin(door: &Door, automation: &PrAutomation, context: Value) -> PullRe
         branch: None,
         context: object(context),
         key: None,
+        secrets: serde_json::Map::new(),
     };
     door.app.pull_request_create(&door.admin, ask, false).await.unwrap()
 }

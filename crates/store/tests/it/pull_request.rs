@@ -177,6 +177,7 @@ async fn steps_are_written_down_and_what_was_asked_is_forgotten(database: TestDa
             branch: None,
             context: serde_json::Map::new(),
             key: None,
+            secrets: serde_json::Map::new(),
         };
         door.app.pull_request_create(&door.admin, ask, false).await.unwrap()
     };
@@ -249,6 +250,7 @@ async fn a_key_is_of_one_user_and_of_a_day(database: TestDatabase) {
             branch: Some(branch.to_owned()),
             context: serde_json::Map::new(),
             key: Some(key.clone()),
+            secrets: serde_json::Map::new(),
         };
         door.app.pull_request_create(&door.admin, ask, false).await
     };

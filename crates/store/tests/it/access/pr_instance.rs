@@ -54,6 +54,7 @@ async fn instance(w: &World<'_>) -> PrInstance {
         branch: None,
         context: serde_json::Map::new(),
         key: None,
+        secrets: serde_json::Map::new(),
     };
     let begun = app.pull_request_create(admin, ask, false).await.unwrap();
     let (commit, at) = ("a".repeat(40), app.now());

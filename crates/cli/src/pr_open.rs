@@ -69,6 +69,7 @@ struct AskArgs {
 #[command(after_help = "Examples:
   plural pr create add-service --set name=shop --set replicas=3
   plural pr create add-service --set name=shop --secret-set token=@token.txt --branch add-shop -o json
+  plural pr create add-service --set name=shop --secret password=@password.txt
   plural pr create add-service --set name=shop --no-wait
   plural pr create add-service --set name=shop --idempotency-key build-1742")]
 pub(crate) struct PrCreateArgs {
@@ -78,6 +79,11 @@ pub(crate) struct PrCreateArgs {
     /// The branch of the pull request; else it has one of its own
     #[arg(long, value_name = "BRANCH")]
     branch: Option<String>,
+
+    /// Value of the Secret that the automation asks for: NAME=@FILE reads it from a file, NAME alone asks for it, or reads a line of standard
+    /// input. Those that the automation makes may be left out
+    #[arg(long, value_parser = parse_secret, value_name = "NAME[=@FILE]")]
+    secret: Vec<SecretVariable>,
 
     /// Print what is recorded, and do not wait until it is open
     #[arg(long)]
@@ -150,13 +156,19 @@ impl AskArgs {
 }
 
 pub(crate) async fn create(
-    PrCreateArgs { ask, branch, no_wait, once, output }: PrCreateArgs,
+    PrCreateArgs { ask, branch, secret, no_wait, once, output }: PrCreateArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let Ask { id, identifier, context } = ask.read(client, terminal).await?;
+    let mut values = Map::new();
+    for one in &secret {
+        let (name, value) = one.read(terminal)?;
+        values.insert(name, value.into());
+    }
+    let secrets = (!values.is_empty()).then(|| Value::Object(values).to_string());
     let (wait, idempotency_key) = (Some(!no_wait), once.key());
-    let asked = CreatePullRequest { id, identifier, branch, context, wait, idempotency_key };
+    let asked = CreatePullRequest { id, identifier, branch, context, wait, idempotency_key, secrets };
     let made = client.send_keyed(&asked).await?;
     opened(&made, no_wait, &output, terminal)
 }

@@ -124,3 +124,23 @@ async fn an_answer_that_is_lost_is_asked_for_once_more_with_the_same_key() {
     assert_ne!(sent[2], sent[1]);
     assert_eq!(sent[3], "build-7");
 }
+
+#[tokio::test]
+async fn values_of_a_secret_stay_off_the_command_line() {
+    let server = server("OPENED").await;
+    let person = Person::of(&server.url);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password.txt");
+    fs::write(&file, "a-password\n").unwrap();
+    let line = format!("pr create add-service --set name=shop --secret password=@{}", file.display());
+    let made = person.run(&line).await;
+    assert_eq!(made.code, 0, "{}", made.err);
+    let asked = server.asked("CreatePullRequest").remove(0);
+    let secrets: Value = serde_json::from_str(asked["secrets"].as_str().unwrap()).unwrap();
+    assert_eq!(secrets, json!({"password": "a-password"}));
+    assert!(!asked["context"].to_string().contains("a-password"), "it is no answer: {asked}");
+    let refused = person.run("pr create add-service --secret password=a-password").await;
+    assert_ne!(refused.code, 0);
+    assert!(!format!("{}{}", refused.out, refused.err).contains("a-password"), "{}", refused.err);
+    assert_eq!(server.asked("CreatePullRequest").len(), 1);
+}

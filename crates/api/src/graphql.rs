@@ -46,6 +46,7 @@ mod project;
 mod project_limits;
 mod pull_request;
 mod pull_request_life;
+mod pull_request_secret;
 mod question;
 mod record;
 mod recording;

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use plural_core::form::{context, told};
+use plural_core::idempotency_key::IdempotencyKey;
 use plural_core::ids::{PrAutomationId, PrInstanceId, PullRequestId, ScmConnectionId};
 use plural_core::pr_automation::{PrAutomation, target_allowed};
 use plural_core::pr_automation_spec::PrAutomationSpec;
@@ -13,7 +14,7 @@ use plural_core::pr_instance::{
 };
 use plural_core::pull_request::{PullRequest, branch_of};
 use plural_core::{Error, PageArgs, Result};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::access::{Authorized, CreatePr};
 use crate::app::App;
@@ -23,6 +24,7 @@ use crate::ports::scaffolds::{ScaffoldEntry, ScaffoldMerge, ScaffoldMerged};
 use crate::pr_automation::PrAutomationSelector;
 use crate::pr_instance::{PrInstanceFilter, PrLedger};
 use crate::pr_instance_made::{AskedChange, AskedKind, Compared, Tree, files_at, plain};
+use crate::pull_request_key::Keyed;
 use crate::pull_request_made::{Asked, CONTEXT};
 use crate::pull_request_open::{Begin, PullRequestPreview, seed_context};
 use crate::secret::random;
@@ -35,7 +37,6 @@ fn check_changeable(spec: &PrAutomationSpec) -> Result<()> {
     for (is_there, what) in [
         (is_external, "takes templates from another repository"),
         (spec.vendor.helm.is_some(), "unpacks a chart"),
-        (spec.secrets.is_some(), "needs a Secret of a cluster"),
     ] {
         if is_there {
             return Err(Error::conflict(format!(
@@ -59,6 +60,8 @@ pub struct PrInstanceAsk {
     pub context: Map<String, Value>,
     /// Of an upgrade: lines that both changed come between markers; else nothing is done.
     pub allow_conflicts: bool,
+    /// Asked once more with the same key, there is one pull request.
+    pub key: Option<IdempotencyKey>,
 }
 
 /// What became of upgrading one of many.
@@ -106,13 +109,17 @@ impl App {
         ask: PrInstanceAsk,
         wait: bool,
     ) -> Result<PullRequest> {
+        let key = Keyed::of(ctx, ask.key.as_ref(), &ask.whole(PrInstanceChangeKind::Upgrade))?;
+        if let Some(again) = Box::pin(self.pr_instance_again(ctx, &ask, key.as_ref(), wait)).await? {
+            return Ok(again);
+        }
         let kind = AskedKind::Upgrade { allow_conflicts: ask.allow_conflicts };
         let ready = Box::pin(self.pr_instance_ready(ctx, &ask, kind)).await?;
         let Upgrade { asked, made } =
             Box::pin(self.pr_instance_upgrade_asked(ctx, &ready, &ask.context)).await?;
         let Ready { instance, automation, change } = ready;
         let asked = Asked { change: Some(change), ..asked };
-        let begin = begin(&instance, asked, PrInstanceChangeKind::Upgrade, made)?;
+        let begin = Begin { key, ..begin(&instance, asked, PrInstanceChangeKind::Upgrade, made)? };
         Box::pin(self.pull_request_begun(ctx, &automation, begin, wait)).await
     }
 
@@ -154,7 +161,8 @@ impl App {
             after = page.end_cursor().map(str::to_owned);
             let is_last = !page.has_next_page;
             for instance in page.into_nodes() {
-                let ask = PrInstanceAsk { id: instance.id, context: context.clone(), allow_conflicts };
+                let ask =
+                    PrInstanceAsk { id: instance.id, context: context.clone(), allow_conflicts, key: None };
                 let outcome = match Box::pin(self.pr_instance_upgrade(ctx, ask, false)).await {
                     Ok(begun) => Ok(begun),
                     Err(error @ (Error::Internal { .. } | Error::Unauthenticated)) => return Err(error),
@@ -177,11 +185,15 @@ impl App {
         ask: PrInstanceAsk,
         wait: bool,
     ) -> Result<PullRequest> {
+        let key = Keyed::of(ctx, ask.key.as_ref(), &ask.whole(PrInstanceChangeKind::Uninstall))?;
+        if let Some(again) = Box::pin(self.pr_instance_again(ctx, &ask, key.as_ref(), wait)).await? {
+            return Ok(again);
+        }
         let Ready { instance, automation, change } =
             Box::pin(self.pr_instance_uninstall_ready(ctx, &ask)).await?;
         let asked = uninstalls(&instance, change, ctx)?;
         let made = PrMade { files: Vec::new(), ..instance.made.clone() };
-        let begin = begin(&instance, asked, PrInstanceChangeKind::Uninstall, made)?;
+        let begin = Begin { key, ..begin(&instance, asked, PrInstanceChangeKind::Uninstall, made)? };
         Box::pin(self.pull_request_begun(ctx, &automation, begin, wait)).await
     }
 
@@ -252,6 +264,23 @@ impl App {
             }
         }
         Ok(all)
+    }
+
+    /// What a request began that is asked once more, of whoever may ask it.
+    async fn pr_instance_again(
+        &self,
+        ctx: &OpCtx,
+        ask: &PrInstanceAsk,
+        keyed: Option<&Keyed>,
+        wait: bool,
+    ) -> Result<Option<PullRequest>> {
+        if keyed.is_none() {
+            return Ok(None);
+        }
+        let instance = self.get::<PrInstance>(ctx, &ask.id).await?;
+        let Some(automation) = instance.automation_id else { return Ok(None) };
+        self.authorized::<PrAutomation, CreatePr>(ctx, &PrAutomationSelector::Id(automation)).await?;
+        self.pull_request_again(ctx, keyed, wait).await
     }
 
     async fn pr_instance_uninstall_ready(&self, ctx: &OpCtx, ask: &PrInstanceAsk) -> Result<Ready> {
@@ -347,6 +376,11 @@ impl App {
             return Err(Error::conflict("the automation makes a patch now, and no pull request"));
         }
         check_changeable(&spec)?;
+        if spec.secrets != instance.made.version.spec.secrets {
+            return Err(Error::conflict(
+                "the newest version of the automation asks for another Secret, and an upgrade makes none: take the instance away, and have a new one made",
+            ));
+        }
         let (was, questions) = (&instance.made, &spec.configuration);
         // A secret answer that only the version of before asks for is no answer to the new one.
         let is_asked = |name: &str| questions.iter().any(|question| question.name == name);
@@ -377,6 +411,18 @@ impl App {
             files: Vec::new(),
         };
         Ok(Upgrade { asked: asked(spec, answers, ctx)?, made })
+    }
+}
+
+impl PrInstanceAsk {
+    /// All that is asked: two requests that say the same are one.
+    fn whole(&self, kind: PrInstanceChangeKind) -> Value {
+        let Self { id, context, allow_conflicts, key: _ } = self;
+        let what = match kind {
+            PrInstanceChangeKind::Upgrade => "upgrade",
+            PrInstanceChangeKind::Uninstall => "uninstall",
+        };
+        json!({what: id.to_string(), "context": context, "allowConflicts": allow_conflicts})
     }
 }
 
@@ -425,5 +471,5 @@ fn begin(instance: &PrInstance, asked: Asked, kind: PrInstanceChangeKind, made: 
         change: Box::new(change),
     };
     let (repository, base) = (instance.repository.clone(), instance.base.clone());
-    Ok(Begin { id, repository, base, branch, asked, ledger, action })
+    Ok(Begin { id, repository, base, branch, asked, ledger, action, key: None, secret: None })
 }

@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::Result;
-use plural_core::ids::{ClusterId, PrAutomationId, ProjectId, PullRequestId, ServiceId, StackId};
+use plural_core::idempotency_key::IdempotencyKey;
+use plural_core::ids::{ClusterId, PrAutomationId, ProjectId, PullRequestId, ServiceId, StackId, UserId};
 use plural_core::pr_automation::{PrAutomation, target_allowed};
 use plural_core::pull_request::{HostPullRequest, PrPhase, PrProgress, PrStatus, PrWork, PullRequest};
 use plural_core::pull_request_life::PrLife;
@@ -16,6 +17,8 @@ use crate::job::NewJob;
 use crate::jobs::{FollowMerge, KnownPullRequest, MergedPullRequest, ReadPullRequest};
 use crate::pr_automation::PrAutomationSelector;
 use crate::pr_instance::PrLedger;
+use crate::pr_secret::NewPrSecret;
+use crate::pull_request_key::{PrRequestKey, PrRequestKnown};
 use crate::records::record;
 use crate::scm_connection::ScmConnectionSelector;
 use crate::seal::Sealed;
@@ -94,6 +97,25 @@ impl PullRequestEnd {
     }
 }
 
+/// A pull request that is to be opened, as it is recorded.
+#[derive(Debug)]
+pub struct PullRequestBegin<'a> {
+    /// Its record.
+    pub begun: &'a PullRequest,
+    /// Where it begins.
+    pub work: &'a PrWork,
+    /// What was asked, sealed for `pull_request:ID:asked`.
+    pub asked: &'a Sealed,
+    /// What it generates or changes.
+    pub ledger: &'a PrLedger,
+    /// The job that opens it.
+    pub job: &'a NewJob,
+    /// By which the request is known when it is sent once more.
+    pub key: Option<&'a PrRequestKey>,
+    /// The Secret that comes with it.
+    pub secret: Option<&'a NewPrSecret>,
+}
+
 /// Writing pull requests.
 #[async_trait]
 pub trait PullRequestStore: Send + Sync + 'static {
@@ -105,16 +127,19 @@ pub trait PullRequestStore: Send + Sync + 'static {
         opened: &PullRequest,
     ) -> Result<PullRequest>;
     /// Records one that is to be opened, with what it generates and the job that does so; [`plural_core::Error::Conflict`] where the
-    /// automation, or what it changes, is another one since it was read.
+    /// automation, or what it changes, is another one since it was read. False: its key is there already, and nothing is recorded.
     async fn pull_request_begin(
         &self,
         by: Audited<'_, PrAutomation, CreatePr>,
-        begun: &PullRequest,
-        work: &PrWork,
-        asked: &Sealed,
-        ledger: &PrLedger,
-        job: &NewJob,
-    ) -> Result<()>;
+        new: &PullRequestBegin<'_>,
+    ) -> Result<bool>;
+    /// What a user's request with this key began, if that was after `since`.
+    async fn pull_request_of_key(
+        &self,
+        user: UserId,
+        key: &IdempotencyKey,
+        since: DateTime<Utc>,
+    ) -> Result<Option<PrRequestKnown>>;
     /// One that is being opened; nothing where it is done, or gone.
     async fn pull_request_pending(&self, id: PullRequestId) -> Result<Option<PendingPullRequest>>;
     /// What was done so far of one that is being opened, and why it does not go on for now.

@@ -10,6 +10,7 @@ use plural_core::cluster::Cluster;
 use plural_core::data_key::KeyOwner;
 use plural_core::form::{FormQuestion, Known, QuestionType, UniqueIn, answers, context};
 use plural_core::group::Group;
+use plural_core::idempotency_key::IdempotencyKey;
 use plural_core::ids::{PrAutomationId, PrInstanceId, PullRequestId, ScmConnectionId};
 use plural_core::pr_automation::{PrAutomation, target_allowed};
 use plural_core::pr_automation_spec::PrAutomationSpec;
@@ -38,8 +39,10 @@ use crate::ports::scaffolds::ScaffoldEntry;
 use crate::pr_automation::PrAutomationSelector;
 use crate::pr_instance::{PrLedger, begun};
 use crate::pr_instance_made::Compared;
+use crate::pr_secret::NewPrSecret;
 use crate::project::ProjectSelector;
-use crate::pull_request::{PendingPullRequest, PullRequestEnd};
+use crate::pull_request::{PendingPullRequest, PullRequestBegin, PullRequestEnd};
+use crate::pull_request_key::{Keyed, or_why_not};
 use crate::pull_request_made::{AT_ONCE, Asked, CONTEXT, Made, Stop, secret_in};
 use crate::scm_connection::ScmConnectionSelector;
 use crate::seal::Sealed;
@@ -65,6 +68,10 @@ pub struct PullRequestAsk {
     pub branch: Option<String>,
     /// What is answered.
     pub context: Map<String, Value>,
+    /// Asked once more with the same key, there is one pull request.
+    pub key: Option<IdempotencyKey>,
+    /// Values of the Secret that the automation asks for.
+    pub secrets: Map<String, Value>,
 }
 
 /// What a pull request would be.
@@ -111,6 +118,8 @@ pub(crate) struct Begin {
     pub(crate) ledger: PrLedger,
     /// As the audit log calls it.
     pub(crate) action: &'static str,
+    pub(crate) key: Option<Keyed>,
+    pub(crate) secret: Option<NewPrSecret>,
 }
 
 /// What was asked, allowed and checked.
@@ -133,6 +142,15 @@ impl App {
         ask: PullRequestAsk,
         wait: bool,
     ) -> Result<PullRequest> {
+        let key = Keyed::of(ctx, ask.key.as_ref(), &ask.whole())?;
+        if key.is_some() {
+            // Whoever may not is told nothing of what was begun.
+            let by = PrAutomationSelector::Id(ask.automation);
+            self.authorized::<PrAutomation, CreatePr>(ctx, &by).await?;
+            if let Some(again) = Box::pin(self.pull_request_again(ctx, key.as_ref(), wait)).await? {
+                return Ok(again);
+            }
+        }
         let Prepared { automation, repository, base, asked } =
             Box::pin(self.pull_request_prepared(ctx, &ask)).await?;
         if asked.spec.patch {
@@ -155,10 +173,13 @@ impl App {
             ));
         }
         let instance = begun(&automation, (repository.as_str(), base.as_str()), &asked, (id, at))?;
+        let of = (id, &ask.secrets);
+        let secret = Box::pin(self.pr_secret_asked(&automation, &instance, of, &asked.answers)).await?;
         let owner = KeyOwner::of(Some(automation.project_id));
         let seed = self.sealer.seal(owner, &seed_context(instance.id), asked.seed.as_bytes()).await?;
         let ledger = PrLedger::New { instance: Box::new(instance), seed };
-        let begin = Begin { id, repository, base, branch, asked, ledger, action: "pullRequest.create" };
+        let action = "pullRequest.create";
+        let begin = Begin { id, repository, base, branch, asked, ledger, action, key, secret };
         Box::pin(self.pull_request_begun(ctx, &automation, begin, wait)).await
     }
 
@@ -170,7 +191,7 @@ impl App {
         begin: Begin,
         wait: bool,
     ) -> Result<PullRequest> {
-        let Begin { id, repository, base, branch, asked, ledger, action } = begin;
+        let Begin { id, repository, base, branch, asked, ledger, action, key, secret } = begin;
         let at = ctx.now();
         let begun = PullRequest {
             id,
@@ -198,16 +219,26 @@ impl App {
         let job = NewJob::of::<OpenPullRequest>(&BegunPullRequest { id })?;
         let name = format!("{} {}", begun.told.repository, begun.told.branch);
         let by = automation.audited_new(ctx, action, "pull request", id, &name);
-        self.store.pull_request_begin(by, &begun, &work, &sealed, &ledger, &job).await?;
+        let known = self.pull_request_key(key.as_ref(), begun.project_id, id).await?;
+        let new = PullRequestBegin {
+            begun: &begun,
+            work: &work,
+            asked: &sealed,
+            ledger: &ledger,
+            job: &job,
+            key: known.as_ref(),
+            secret: secret.as_ref(),
+        };
+        if !self.store.pull_request_begin(by, &new).await? {
+            // The same request was faster on another connection.
+            let again = self.pull_request_again(ctx, key.as_ref(), wait).await?;
+            return again
+                .ok_or_else(|| Error::conflict("the same request is answered at this moment: try again"));
+        }
         if !wait {
             return Ok(begun);
         }
-        let now = self.pull_request_awaited(begun).await?;
-        if now.progress.phase == PrPhase::Failed {
-            let why = now.progress.error.unwrap_or_else(|| "the pull request was not opened".to_owned());
-            return Err(Error::conflict(why));
-        }
-        Ok(now)
+        or_why_not(self.pull_request_awaited(begun).await?)
     }
 
     /// What a pull request would change; needs the right to open one. Nothing is written.
@@ -288,7 +319,6 @@ impl App {
         let repository = repository.ok_or_else(|| {
             Error::invalid("identifier", "must be given: the automation names no repository")
         })?;
-        check_built(&automation.spec)?;
         let questions = &automation.spec.configuration;
         let known = self.pull_request_known(ctx, questions, &ask.context).await?;
         context(questions, &ask.context, Some(&known))
@@ -387,7 +417,7 @@ impl App {
     }
 
     /// What is recorded once it is done, or once nobody waits any longer.
-    async fn pull_request_awaited(&self, begun: PullRequest) -> Result<PullRequest> {
+    pub(crate) async fn pull_request_awaited(&self, begun: PullRequest) -> Result<PullRequest> {
         let until = tokio::time::Instant::now() + WAIT;
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(80));
         loop {
@@ -618,16 +648,6 @@ impl App {
 /// The branch that pull requests of an automation go to.
 pub(crate) fn base_of(spec: &PrAutomationSpec) -> String {
     spec.branch.clone().unwrap_or_else(|| "main".to_owned())
-}
-
-/// What an automation does and the console does not yet is refused, and not left out.
-fn check_built(spec: &PrAutomationSpec) -> Result<()> {
-    if spec.secrets.is_some() {
-        return Err(Error::conflict(
-            "the automation needs a Secret of a cluster, which the console does not make yet",
-        ));
-    }
-    Ok(())
 }
 
 fn is_there<T>(found: Result<T>) -> Result<bool> {

@@ -88,11 +88,15 @@ pub enum SealedColumn {
     PullRequestAsked,
     /// What random filters of a generated instance drew from.
     PrInstanceSeed,
+    /// Digests of what was asked with a key.
+    PrRequestKey,
+    /// Values of Secrets that automations ask for, until they are in their cluster.
+    PrSecret,
 }
 
 impl SealedColumn {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::KeyCheck,
         Self::ProxyKey,
         Self::AuditKey,
@@ -124,6 +128,8 @@ impl SealedColumn {
         Self::ScmWebhookHmac,
         Self::PullRequestAsked,
         Self::PrInstanceSeed,
+        Self::PrRequestKey,
+        Self::PrSecret,
     ];
 
     /// A project may keep such values outside of the database: those of its services, templates and contexts.
@@ -159,7 +165,9 @@ impl SealedColumn {
             | Self::ScmSecrets
             | Self::ScmWebhookHmac
             | Self::PullRequestAsked
-            | Self::PrInstanceSeed => false,
+            | Self::PrInstanceSeed
+            | Self::PrRequestKey
+            | Self::PrSecret => false,
         }
     }
 }

@@ -17,6 +17,7 @@ use plural_core::managed_namespace::ManagedNamespace;
 use plural_core::persona::Persona;
 use plural_core::pr_automation::PrAutomation;
 use plural_core::pr_instance::PrInstance;
+use plural_core::pr_secret::PrSecret;
 use plural_core::project::Project;
 use plural_core::pull_request::PullRequest;
 use plural_core::registration_token::RegistrationToken;
@@ -64,6 +65,7 @@ use crate::policy::PolicyStore;
 use crate::ports::agents::AgentStore;
 use crate::pr_automation::PrAutomationStore;
 use crate::pr_instance::PrInstanceStore;
+use crate::pr_secret::PrSecretStore;
 use crate::program_login::ProgramLoginStore;
 use crate::project::ProjectStore;
 use crate::project_stack_rules::ProjectStackRulesStore;
@@ -118,7 +120,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, FleetPlan, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, PrAutomation, PrInstance, Project, PullRequest, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, StackDefinition, User;
+    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, FleetPlan, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, PrAutomation, PrInstance, PrSecret, Project, PullRequest, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, StackDefinition, User;
     sorted: Cluster, Service;
     ProjectStore,
     ProjectStackRulesStore,
@@ -136,6 +138,7 @@ stores! {
     PolicyStore,
     PrAutomationStore,
     PrInstanceStore,
+    PrSecretStore,
     PullRequestStore,
     PullRequestLifeStore,
     TokenStore,

@@ -18,7 +18,7 @@ use crate::{
     output::{self, Row, age, or_dash},
     plain::one_line,
     pr_automations,
-    pr_open::{self, AnswerArgs},
+    pr_open::{self, AnswerArgs, OnceArgs},
     terminal::Terminal,
 };
 
@@ -183,6 +183,9 @@ pub(crate) struct PrUpgradeArgs {
     no_wait: bool,
 
     #[command(flatten)]
+    once: OnceArgs,
+
+    #[command(flatten)]
     output: ListOutputArgs,
 }
 
@@ -208,6 +211,9 @@ pub(crate) struct PrUninstallArgs {
     /// Print what is recorded, and do not wait until the pull request is open
     #[arg(long)]
     no_wait: bool,
+
+    #[command(flatten)]
+    once: OnceArgs,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -316,7 +322,7 @@ pub(crate) async fn outdated(
 }
 
 pub(crate) async fn upgrade(
-    PrUpgradeArgs { instance, automation, answers, allow_conflicts, dry_run, no_wait, output }: PrUpgradeArgs,
+    PrUpgradeArgs { instance, automation, answers, allow_conflicts, dry_run, no_wait, once, output }: PrUpgradeArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
@@ -345,14 +351,15 @@ pub(crate) async fn upgrade(
         let made = client.send(&PreviewPrInstanceUpgrade { id, context }).await?;
         return pr_open::previewed(&made, &output, terminal);
     }
-    let wait = Some(!no_wait);
-    let asked = UpgradePrInstance { id, context, allow_conflicts: Some(allow_conflicts), wait };
-    let made = client.send(&asked).await?;
+    let (wait, idempotency_key) = (Some(!no_wait), once.key());
+    let allow_conflicts = Some(allow_conflicts);
+    let asked = UpgradePrInstance { id, context, allow_conflicts, wait, idempotency_key };
+    let made = client.send_keyed(&asked).await?;
     pr_open::opened(&made, no_wait, &output, terminal)
 }
 
 pub(crate) async fn uninstall(
-    PrUninstallArgs { instance, answers, dry_run, no_wait, output }: PrUninstallArgs,
+    PrUninstallArgs { instance, answers, dry_run, no_wait, once, output }: PrUninstallArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
@@ -362,7 +369,9 @@ pub(crate) async fn uninstall(
         let made = client.send(&PreviewPrInstanceUninstall { id, context }).await?;
         return pr_open::previewed(&made, &output, terminal);
     }
-    let made = client.send(&UninstallPrInstance { id, context, wait: Some(!no_wait) }).await?;
+    let (wait, idempotency_key) = (Some(!no_wait), once.key());
+    let asked = UninstallPrInstance { id, context, wait, idempotency_key };
+    let made = client.send_keyed(&asked).await?;
     pr_open::opened(&made, no_wait, &output, terminal)
 }
 

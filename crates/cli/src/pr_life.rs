@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use plural_wire::{
     Client, ClosePullRequest, GetPullRequest, ListPullRequests, MergePullRequest, PAGE_SIZE, PrCheckState,
     PrMergeMethod, PrPhase, PrStatus, PullRequestChecks, PullRequestLife, PullRequestReviews,
-    RefreshPullRequest, all_pages,
+    PullRequestSecret, PullRequestSecretState, RefreshPullRequest, all_pages,
 };
 
 use crate::{
@@ -263,6 +263,16 @@ fn reviews(reviews: &PullRequestReviews) -> String {
     }
 }
 
+/// Where a Secret is to be, with the names of its values, and how far it is.
+fn told(secret: &PullRequestSecret) -> (String, Option<&'static str>) {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let cluster = secret.cluster.as_ref().and_then(|cluster| cluster.handle.as_deref());
+    let on = cluster.map(|cluster| format!(" on {cluster}")).unwrap_or_default();
+    let names: Vec<&str> = secret.entries.iter().filter_map(|entry| entry.name.as_deref()).collect();
+    let place = format!("{}/{}{on} ({})", text(&secret.namespace), text(&secret.name), names.join(", "));
+    (place, secret.state.map(PullRequestSecretState::as_str))
+}
+
 /// What `describe` says.
 fn words(known: &PullRequestLife) -> String {
     let mut text = String::new();
@@ -288,6 +298,12 @@ fn words(known: &PullRequestLife) -> String {
     line("Service", known.service.as_ref().map(|service| service.name.as_str()));
     line("Stack", known.stack.as_ref().map(|stack| stack.name.as_str()));
     line("Cluster", known.cluster.as_ref().map(|cluster| cluster.name.as_str()));
+    if let Some(secret) = &known.secret {
+        let (place, state) = told(secret);
+        line("Secret", Some(&place));
+        line("Secret is", state);
+        line("Secret waits", secret.message.as_deref());
+    }
     line("Project", known.project.as_ref().map(|project| project.name.as_str()));
     line("Opened by", known.creator.as_deref());
     line("Author at the host", known.author.as_deref());

@@ -6,6 +6,7 @@ use plural_wire::{
     PullRequestPreview,
 };
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use crate::{
     args::OutputArgs,
@@ -68,7 +69,9 @@ struct AskArgs {
 #[command(after_help = "Examples:
   plural pr create add-service --set name=shop --set replicas=3
   plural pr create add-service --set name=shop --secret-set token=@token.txt --branch add-shop -o json
-  plural pr create add-service --set name=shop --no-wait")]
+  plural pr create add-service --set name=shop --secret password=@password.txt
+  plural pr create add-service --set name=shop --no-wait
+  plural pr create add-service --set name=shop --idempotency-key build-1742")]
 pub(crate) struct PrCreateArgs {
     #[command(flatten)]
     ask: AskArgs,
@@ -77,12 +80,35 @@ pub(crate) struct PrCreateArgs {
     #[arg(long, value_name = "BRANCH")]
     branch: Option<String>,
 
+    /// Value of the Secret that the automation asks for: NAME=@FILE reads it from a file, NAME alone asks for it, or reads a line of standard
+    /// input. Those that the automation makes may be left out
+    #[arg(long, value_parser = parse_secret, value_name = "NAME[=@FILE]")]
+    secret: Vec<SecretVariable>,
+
     /// Print what is recorded, and do not wait until it is open
     #[arg(long)]
     no_wait: bool,
 
     #[command(flatten)]
+    once: OnceArgs,
+
+    #[command(flatten)]
     output: OutputArgs,
+}
+
+/// How the console knows a request that is sent once more
+#[derive(Debug, Args)]
+pub(crate) struct OnceArgs {
+    /// A name of your own for this request: run again with the same within 24 hours, there is one pull request; else each run is one of its own
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+}
+
+impl OnceArgs {
+    /// The key; one that nobody else has where none is given: what is sent again after an answer was lost is the same request.
+    pub(crate) fn key(self) -> Option<String> {
+        Some(self.idempotency_key.unwrap_or_else(|| Uuid::new_v4().to_string()))
+    }
 }
 
 /// Show what a pull request of an automation would change, and write nothing
@@ -130,13 +156,20 @@ impl AskArgs {
 }
 
 pub(crate) async fn create(
-    PrCreateArgs { ask, branch, no_wait, output }: PrCreateArgs,
+    PrCreateArgs { ask, branch, secret, no_wait, once, output }: PrCreateArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let Ask { id, identifier, context } = ask.read(client, terminal).await?;
-    let asked = CreatePullRequest { id, identifier, branch, context, wait: Some(!no_wait) };
-    let made = client.send(&asked).await?;
+    let mut values = Map::new();
+    for one in &secret {
+        let (name, value) = one.read(terminal)?;
+        values.insert(name, value.into());
+    }
+    let secrets = (!values.is_empty()).then(|| Value::Object(values).to_string());
+    let (wait, idempotency_key) = (Some(!no_wait), once.key());
+    let asked = CreatePullRequest { id, identifier, branch, context, wait, idempotency_key, secrets };
+    let made = client.send_keyed(&asked).await?;
     opened(&made, no_wait, &output, terminal)
 }
 

@@ -26,7 +26,7 @@ use crate::error::db;
 use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::transaction::set;
-use crate::{policy, pull_request};
+use crate::{policy, pr_secret, pull_request};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -235,8 +235,10 @@ impl PrInstanceStore for Database {
         settled: &PrSettled,
         at: DateTime<Utc>,
     ) -> Result<()> {
-        let write = self.write().await?;
+        let mut write = self.write().await?;
+        let of = ids_in_tx(&write.tx, pull_request).await?;
         settle_in_tx(&write.tx, pull_request, settled, at).await?;
+        pr_secret::settle(&mut write, &of, at).await?;
         write.commit().await
     }
 }
@@ -481,6 +483,32 @@ pub(crate) async fn settle_in_tx(
         row.update(tx).await.map_err(db(WRITING))?;
     }
     Ok(())
+}
+
+/// What a pull request generates or changes, as long as it has not changed it.
+pub(crate) async fn ids_in_tx(tx: &impl ConnectionTrait, id: PullRequestId) -> Result<Vec<PrInstanceId>> {
+    let found = of_pull_request_in_tx(tx, id).await?;
+    Ok(found.into_iter().map(|found| PrInstanceId::from_uuid(found.id)).collect())
+}
+
+/// How instances stand.
+pub(crate) async fn states_in_tx(
+    tx: &impl ConnectionTrait,
+    of: &[PrInstanceId],
+) -> Result<Vec<(PrInstanceId, PrInstanceState)>> {
+    let found: Vec<(uuid::Uuid, String)> = row::Entity::find()
+        .select_only()
+        .columns([row::Column::Id, row::Column::State])
+        .filter(row::Column::Id.is_in(of.iter().map(|id| id.uuid())))
+        .into_tuple()
+        .all(tx)
+        .await
+        .map_err(db(READING))?;
+    let one = |(id, state): (uuid::Uuid, String)| {
+        let state = word(PrInstanceState::parse(&state), "the state of an instance")?;
+        Ok((PrInstanceId::from_uuid(id), state))
+    };
+    found.into_iter().map(one).collect()
 }
 
 /// What it generated or changes.

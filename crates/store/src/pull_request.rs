@@ -4,12 +4,16 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Audited, CreatePr};
 use plural_app::job::NewJob;
-use plural_app::pr_instance::{PrLedger, PrSettled};
-use plural_app::pull_request::{PendingPullRequest, PullRequestEnd, PullRequestFilter, PullRequestStore};
+use plural_app::pr_instance::PrSettled;
+use plural_app::pull_request::{
+    PendingPullRequest, PullRequestBegin, PullRequestEnd, PullRequestFilter, PullRequestStore,
+};
+use plural_app::pull_request_key::PrRequestKnown;
 use plural_app::seal::Sealed;
 use plural_core::access::Visibility;
+use plural_core::idempotency_key::IdempotencyKey;
 use plural_core::ids::{
-    ClusterId, PrAutomationId, ProjectId, PullRequestId, ScmConnectionId, ServiceId, StackId,
+    ClusterId, PrAutomationId, ProjectId, PullRequestId, ScmConnectionId, ServiceId, StackId, UserId,
 };
 use plural_core::policy::PolicyNoun;
 use plural_core::pr_automation::PrAutomation;
@@ -28,7 +32,7 @@ use crate::error::{db, unique};
 use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::transaction::set;
-use crate::{policy, pr_automation, pr_instance, service};
+use crate::{policy, pr_automation, pr_instance, pr_secret, pull_request_key, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -222,7 +226,7 @@ impl PullRequestStore for Database {
             life: _,
         } = opened;
         let HostPullRequest { url, repository, branch, title, status, labels } = told;
-        let write = self.write().await?;
+        let mut write = self.write().await?;
         hold_automation_in_tx(&write.tx, by.target().id, *connection_id).await?;
         let known = row::Entity::find()
             .filter(row::Column::ConnectionId.eq(connection_id.uuid()))
@@ -263,7 +267,10 @@ impl PullRequestStore for Database {
             row.phase = set(PrPhase::Opened.as_str().to_owned());
             row.insert(&write.tx).await.map_err(unique(doing, UNIQUE))?
         };
-        pr_instance::settle_in_tx(&write.tx, PullRequestId::from_uuid(row.id), &settled, *updated_at).await?;
+        let id = PullRequestId::from_uuid(row.id);
+        let of = pr_instance::ids_in_tx(&write.tx, id).await?;
+        pr_instance::settle_in_tx(&write.tx, id, &settled, *updated_at).await?;
+        pr_secret::settle(&mut write, &of, *updated_at).await?;
         write.audit(&entry).await?;
         write.commit().await?;
         row.try_into()
@@ -272,12 +279,9 @@ impl PullRequestStore for Database {
     async fn pull_request_begin(
         &self,
         by: Audited<'_, PrAutomation, CreatePr>,
-        begun: &PullRequest,
-        work: &PrWork,
-        asked: &Sealed,
-        ledger: &PrLedger,
-        job: &NewJob,
-    ) -> Result<()> {
+        new: &PullRequestBegin<'_>,
+    ) -> Result<bool> {
+        let PullRequestBegin { begun, work, asked, ledger, job, key, secret } = *new;
         let PullRequest {
             id,
             project_id,
@@ -316,10 +320,28 @@ impl PullRequestStore for Database {
             ..Default::default()
         };
         row.insert(&write.tx).await.map_err(unique("recording a pull request", UNIQUE))?;
+        if let Some(key) = key
+            && !pull_request_key::record_in_tx(&write.tx, begun, key).await?
+        {
+            return Ok(false);
+        }
         pr_instance::begin_in_tx(&write.tx, ledger, *created_at).await?;
+        if let Some(secret) = secret {
+            pr_secret::insert_in_tx(&write.tx, secret).await?;
+        }
         write.enqueue(std::slice::from_ref(job), *created_at).await?;
         write.audit(by.entry()).await?;
-        write.commit().await
+        write.commit().await?;
+        Ok(true)
+    }
+
+    async fn pull_request_of_key(
+        &self,
+        user: UserId,
+        key: &IdempotencyKey,
+        since: DateTime<Utc>,
+    ) -> Result<Option<PrRequestKnown>> {
+        pull_request_key::known_on(&self.reader, user, key, since).await
     }
 
     async fn pull_request_pending(&self, id: PullRequestId) -> Result<Option<PendingPullRequest>> {
@@ -384,6 +406,7 @@ impl PullRequestStore for Database {
         }
         row.update(&write.tx).await.map_err(unique("recording a pull request", UNIQUE))?;
         let generated = work.generated.as_ref();
+        let of = pr_instance::ids_in_tx(&write.tx, id).await?;
         match end {
             PullRequestEnd::Opened { url: _, title: _, status } => {
                 pr_instance::opened_in_tx(&write.tx, id, generated, *status, at).await?;
@@ -393,6 +416,7 @@ impl PullRequestStore for Database {
                 pr_instance::failed_in_tx(&write.tx, id, unneeded, at).await?;
             }
         }
+        pr_secret::settle(&mut write, &of, at).await?;
         write.enqueue(jobs, at).await?;
         write.commit().await
     }

@@ -22,7 +22,7 @@ use crate::database::Database;
 use crate::error::{db, unique_constraint};
 use crate::pull_request::{FACTS, LABELS, row};
 use crate::transaction::set;
-use crate::{pr_instance, scm_connection};
+use crate::{pr_instance, pr_secret, scm_connection};
 
 /// Open ones of a repository that are looked at in one pass.
 const MOST_OPEN: u64 = 1_000;
@@ -136,7 +136,9 @@ impl PullRequestLifeStore for Database {
         changed.map_err(db(RECORDING))?;
         if is_news {
             let settled = PrSettled { status: *status, commit: life.facts.merge_commit.clone() };
+            let of = pr_instance::ids_in_tx(&write.tx, id).await?;
             pr_instance::settle_in_tx(&write.tx, id, &settled, at).await?;
+            pr_secret::settle(&mut write, &of, at).await?;
         }
         write.enqueue(jobs, at).await?;
         write.commit().await?;

@@ -84,8 +84,15 @@ export const Preview = graphql(/* GraphQL */ `
 `);
 
 export const Open = graphql(/* GraphQL */ `
-  mutation OpenPullRequest($id: ID!, $identifier: String, $branch: String, $context: Json) {
-    createPullRequest(id: $id, identifier: $identifier, branch: $branch, context: $context, wait: false) {
+  mutation OpenPullRequest($id: ID!, $identifier: String, $branch: String, $context: Json, $key: String) {
+    createPullRequest(
+      id: $id
+      identifier: $identifier
+      branch: $branch
+      context: $context
+      wait: false
+      idempotencyKey: $key
+    ) {
       id
     }
   }

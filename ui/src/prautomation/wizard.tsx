@@ -79,6 +79,9 @@ function toldOf(error: Error): Record<string, string> {
 
 const REVIEW = 'review';
 
+/** 128 random bits. Pages that come without TLS have no `randomUUID`. */
+const newKey = () => Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16).padStart(8, '0')).join('');
+
 function Wizard({ automation }: { automation: Asking }) {
   const navigate = useNavigate();
   const queries = useQueryClient();
@@ -92,6 +95,8 @@ function Wizard({ automation }: { automation: Asking }) {
   const [isTried, setTried] = useState(false);
   const [told, setTold] = useState<Record<string, string>>({});
   const [ticked, setTicked] = useState<number[]>([]);
+  // Of one filled form: sent once more after an answer was lost, it is the same request.
+  const [once, setOnce] = useState(newKey);
   const steps = askedOf(all, values);
   const place = at === REVIEW ? steps.length : Math.max(0, at === undefined ? 0 : steps.findIndex(({ key }) => key === at));
   const step = steps[place];
@@ -128,10 +133,14 @@ function Wizard({ automation }: { automation: Asking }) {
   const opening = useMutation({
     mutationFn: async () => {
       const branch = (values[BRANCH] ?? '').trim();
-      return (await ask(Open, { ...askOf(automation, values), branch: branch === '' ? null : branch })).createPullRequest;
+      const asked = { ...askOf(automation, values), branch: branch === '' ? null : branch, key: once };
+      return (await ask(Open, asked)).createPullRequest;
     },
     gcTime: 0,
-    onError: refused,
+    onError: (error) => {
+      if (!isLost(error)) setOnce(newKey());
+      refused(error);
+    },
     onSuccess: async (made) => {
       await queries.invalidateQueries({ queryKey: ['pull requests'] });
       await navigate({ to: made ? paths.setting('pull-requests', made.id) : paths.settings('pull-requests') });
@@ -141,6 +150,7 @@ function Wizard({ automation }: { automation: Asking }) {
     const changed = Object.keys(next).filter((name) => next[name] !== values[name]);
     setTold(Object.fromEntries(Object.entries(told).filter(([name]) => !changed.includes(name))));
     setValues(next);
+    setOnce(newKey());
     opening.reset();
     // Another branch changes nothing of what is in it.
     if (changed.every((name) => name === BRANCH)) return;
@@ -281,7 +291,7 @@ function Failed({ error, automation }: { error: Error; automation: string }) {
           <RouteLink to={paths.settings('pull-requests')} search={{ automation }}>
             pull requests with it
           </RouteLink>{' '}
-          before another try.
+          before another try. With the same answers, another try opens no second one.
         </>
       ) : (
         told.next

@@ -12,7 +12,7 @@ use super::{
     page::{connection, page_args},
     pr_automation::PrAutomation,
     project::Project,
-    pull_request::{PullRequest, PullRequestPreview, given_answers},
+    pull_request::{PullRequest, PullRequestPreview, given_answers, key_in},
     record::{by_id, one, page_of},
     request::request,
 };
@@ -298,10 +298,16 @@ impl PrInstanceMutation {
         #[graphql(desc = "true: lines that both changed come between markers; else nothing is done.")]
         allow_conflicts: Option<bool>,
         #[graphql(desc = "false: answer at once, with what is recorded.")] wait: Option<bool>,
+        #[graphql(
+            desc = "1 to 128 printable characters of your own: asked once more with the same within 24 hours, there is one pull request."
+        )]
+        idempotency_key: Option<String>,
     ) -> Nullable<PullRequest> {
         nullable(async {
             let request = request(ctx);
+            let key = key_in(idempotency_key).into_graphql(ctx)?;
             let ask = ask(&instance, context, allow_conflicts).into_graphql(ctx)?;
+            let ask = PrInstanceAsk { key, ..ask };
             let wait = wait.unwrap_or(true);
             let made = Box::pin(request.app.pr_instance_upgrade(&request.op, ask, wait)).await;
             Ok(Some(made.into_graphql(ctx)?.into()))
@@ -340,10 +346,16 @@ impl PrInstanceMutation {
         #[graphql(name = "id")] instance: ID,
         #[graphql(desc = "Secret answers, which are not kept.")] context: Option<Json>,
         #[graphql(desc = "false: answer at once, with what is recorded.")] wait: Option<bool>,
+        #[graphql(
+            desc = "1 to 128 printable characters of your own: asked once more with the same within 24 hours, there is one pull request."
+        )]
+        idempotency_key: Option<String>,
     ) -> Nullable<PullRequest> {
         nullable(async {
             let request = request(ctx);
+            let key = key_in(idempotency_key).into_graphql(ctx)?;
             let ask = ask(&instance, context, None).into_graphql(ctx)?;
+            let ask = PrInstanceAsk { key, ..ask };
             let wait = wait.unwrap_or(true);
             let made = Box::pin(request.app.pr_instance_uninstall(&request.op, ask, wait)).await;
             Ok(Some(made.into_graphql(ctx)?.into()))
@@ -411,5 +423,6 @@ fn ask(
         id: id(instance)?,
         context: given_answers(context)?,
         allow_conflicts: allow_conflicts.unwrap_or(false),
+        key: None,
     })
 }

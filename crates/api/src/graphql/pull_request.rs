@@ -4,6 +4,7 @@ use async_graphql::{Context, Enum, ID, Object};
 use chrono::{DateTime, Utc};
 use plural_app::pull_request::PullRequestFilter;
 use plural_app::pull_request_open::{PreviewedFile, PullRequestAsk};
+use plural_core::idempotency_key::IdempotencyKey;
 use plural_core::ids::PrAutomationId;
 use plural_specs::Json;
 use serde_json::Value;
@@ -15,6 +16,7 @@ use super::{
     pr_automation::PrAutomation,
     project::Project,
     pull_request_life::{PullRequestChecks, PullRequestReviews},
+    pull_request_secret::PullRequestSecret,
     record::{by_id, one, page_of},
     request::request,
     service::ServiceDeployment,
@@ -189,6 +191,11 @@ impl PullRequest {
     /// The automation that it was opened with; absent once that is gone, or when you may not see it.
     async fn automation(&self, ctx: &Context<'_>) -> Nullable<PrAutomation> {
         nullable(by_id::<plural_core::pr_automation::PrAutomation, _>(ctx, self.0.automation_id)).await
+    }
+
+    /// The Secret that comes with it, where its automation asks for one.
+    async fn secret(&self, ctx: &Context<'_>) -> Nullable<PullRequestSecret> {
+        nullable(by_id::<plural_core::pr_secret::PrSecret, _>(ctx, self.0.id)).await
     }
 
     /// Where it belongs.
@@ -369,6 +376,7 @@ pub(crate) struct PullRequestMutation;
 impl PullRequestMutation {
     /// Opens a pull request with an automation; needs the right to open some with it. Answers when it is open, or, after 20 seconds, with
     /// what is recorded of it: it is opened in any case.
+    #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
     async fn create_pull_request(
         &self,
         ctx: &Context<'_>,
@@ -382,10 +390,21 @@ impl PullRequestMutation {
         >,
         #[graphql(desc = "Answers to the automation's questions.")] context: Option<Json>,
         #[graphql(desc = "false: answer at once, with what is recorded.")] wait: Option<bool>,
+        #[graphql(
+            desc = "1 to 128 printable characters of your own: asked once more with the same within 24 hours, there is one pull request."
+        )]
+        idempotency_key: Option<String>,
+        #[graphql(
+            desc = "Values of the Secret that the automation asks for, by name: an object of texts. Those that are made by chance may be left out."
+        )]
+        secrets: Option<Json>,
     ) -> Nullable<PullRequest> {
         nullable(async {
             let request = request(ctx);
+            let key = key_in(idempotency_key).into_graphql(ctx)?;
             let ask = ask(&automation, identifier, branch, context).into_graphql(ctx)?;
+            let given = secrets.map_or(Ok(None), |json| json.object("secrets")).into_graphql(ctx)?;
+            let ask = PullRequestAsk { key, secrets: given.unwrap_or_default(), ..ask };
             let wait = wait.unwrap_or(true);
             let made = Box::pin(request.app.pull_request_create(&request.op, ask, wait)).await;
             Ok(Some(made.into_graphql(ctx)?.into()))
@@ -423,7 +442,18 @@ fn ask(
     let automation: PrAutomationId = id(automation)?;
     let context = given_answers(context)?;
     let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-    Ok(PullRequestAsk { automation, identifier: given(identifier), branch: given(branch), context })
+    Ok(PullRequestAsk {
+        automation,
+        identifier: given(identifier),
+        branch: given(branch),
+        context,
+        key: None,
+    })
+}
+
+/// The key of a request that has one.
+pub(super) fn key_in(given: Option<String>) -> plural_core::Result<Option<IdempotencyKey>> {
+    given.map(|text| text.parse()).transpose()
 }
 
 /// What is answered: an object, or nothing.

@@ -260,6 +260,17 @@ pub(super) const LOOPS: &[Loop] = &[
         level: Level::DEBUG,
     },
     Loop {
+        name: "forget_pr_secrets",
+        who: Who::Leader,
+        every: Every::About(Duration::from_hours(1)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app, _| Box::pin(app.pr_secrets_expire()),
+        ends: Ends::AtOnce,
+        did: "forgot values of Secrets that no cluster had in time",
+        level: Level::INFO,
+    },
+    Loop {
         name: "poll_stack_pulls",
         who: Who::Leader,
         every: Every::About(Duration::from_mins(5)),

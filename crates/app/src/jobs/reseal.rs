@@ -398,5 +398,7 @@ pub(super) fn context(column: SealedColumn, of: Uuid) -> String {
         SealedColumn::ScmWebhookHmac => format!("scm_webhook:{of}:hmac"),
         SealedColumn::PullRequestAsked => format!("pull_request:{of}:asked"),
         SealedColumn::PrInstanceSeed => format!("pr_instance:{of}:seed"),
+        SealedColumn::PrRequestKey => format!("pr_request_key:{of}:asked"),
+        SealedColumn::PrSecret => format!("pr_secret:{of}:values"),
     }
 }

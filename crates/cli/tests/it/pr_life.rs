@@ -16,6 +16,10 @@ fn known() -> Value {
         "checks": {"state": "FAILED", "passed": 2, "failed": 1, "pending": 0, "incomplete": true},
         "reviews": {"approved": 1, "changesRequested": 0}, "project": null, "stack": null, "cluster": null,
         "service": {"id": ID, "name": "shop", "cluster": null},
+        "secret": {
+            "namespace": "apps", "name": "db", "state": "DUE", "message": "namespace apps is not there\u{1b}[2J yet", "updatedAt": null,
+            "cluster": {"id": ID, "name": "Blue", "handle": "blue"}, "entries": [{"name": "password", "generated": true}],
+        },
     })
 }
 
@@ -51,6 +55,8 @@ async fn one_is_described_by_id_or_address() {
             "Reviews: 1 approved",
             "Service: shop",
             "From a fork: yes",
+            "Secret: apps/db on blue (password)",
+            "Secret is: DUE",
         ] {
             assert!(told.out.lines().any(|found| found == line), "{name}: {line}: {}", told.out);
         }

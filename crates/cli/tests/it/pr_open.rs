@@ -95,3 +95,52 @@ async fn a_preview_is_a_patch() {
     assert_eq!(serde_json::from_str::<Value>(&told.out).unwrap()["base"], "main", "{}", told.err);
     assert!(server.asked("CreatePullRequest").is_empty());
 }
+
+#[tokio::test]
+async fn an_answer_that_is_lost_is_asked_for_once_more_with_the_same_key() {
+    let automation = json!({
+        "id": ID, "name": "add-service", "role": null, "title": "Add it", "message": "Adds it", "identifier": null, "branch": null,
+        "documentation": null, "insertedAt": null, "updatedAt": null, "project": null, "configuration": [],
+    });
+    let server = Server::start()
+        .await
+        .data("GetPrAutomation", "prAutomation", &automation)
+        .error("CreatePullRequest", "UNAVAILABLE", "the console goes")
+        .data("CreatePullRequest", "createPullRequest", &opened("OPENED"));
+    let person = Person::of(&server.url);
+    let made = person.run("pr create add-service --set name=shop").await;
+    assert_eq!(made.code, 0, "{}", made.err);
+    let keys = || -> Vec<String> {
+        let asked = server.asked("CreatePullRequest").into_iter();
+        asked.map(|asked| asked["idempotencyKey"].as_str().unwrap().to_owned()).collect()
+    };
+    let sent = keys();
+    assert_eq!(sent.len(), 2, "{sent:?}");
+    assert_eq!(sent[0], sent[1]);
+    // Another run is another request, unless somebody says otherwise.
+    person.run("pr create add-service --set name=shop").await;
+    person.run("pr create add-service --set name=shop --idempotency-key build-7").await;
+    let sent = keys();
+    assert_ne!(sent[2], sent[1]);
+    assert_eq!(sent[3], "build-7");
+}
+
+#[tokio::test]
+async fn values_of_a_secret_stay_off_the_command_line() {
+    let server = server("OPENED").await;
+    let person = Person::of(&server.url);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password.txt");
+    fs::write(&file, "a-password\n").unwrap();
+    let line = format!("pr create add-service --set name=shop --secret password=@{}", file.display());
+    let made = person.run(&line).await;
+    assert_eq!(made.code, 0, "{}", made.err);
+    let asked = server.asked("CreatePullRequest").remove(0);
+    let secrets: Value = serde_json::from_str(asked["secrets"].as_str().unwrap()).unwrap();
+    assert_eq!(secrets, json!({"password": "a-password"}));
+    assert!(!asked["context"].to_string().contains("a-password"), "it is no answer: {asked}");
+    let refused = person.run("pr create add-service --secret password=a-password").await;
+    assert_ne!(refused.code, 0);
+    assert!(!format!("{}{}", refused.out, refused.err).contains("a-password"), "{}", refused.err);
+    assert_eq!(server.asked("CreatePullRequest").len(), 1);
+}

@@ -15,8 +15,8 @@ use crate::api_server::{Answer, Person, TestServer, local_config};
 const CREATE: &str = "mutation ($id: ID!, $context: Json) {
   createPullRequest(id: $id, context: $context) { id phase url title ref repository }
 }";
-const UPGRADE: &str = "mutation ($id: ID!, $context: Json, $conflicts: Boolean) {
-  upgradePrInstance(id: $id, context: $context, allowConflicts: $conflicts) { id phase url title ref repository }
+const UPGRADE: &str = "mutation ($id: ID!, $context: Json, $conflicts: Boolean, $once: String) {
+  upgradePrInstance(id: $id, context: $context, allowConflicts: $conflicts, idempotencyKey: $once) { id phase url title ref repository }
 }";
 const UPGRADE_ALL: &str = "mutation ($id: ID!, $context: Json) {
   upgradePrInstances(automationId: $id, context: $context) { error instance { id } pullRequest { id phase } }
@@ -24,8 +24,8 @@ const UPGRADE_ALL: &str = "mutation ($id: ID!, $context: Json) {
 const PREVIEW: &str = "mutation ($id: ID!, $context: Json) {
   previewPrInstanceUpgrade(id: $id, context: $context) { title message patch warnings files { path change } }
 }";
-const UNINSTALL: &str = "mutation ($id: ID!) {
-  uninstallPrInstance(id: $id) { id phase url title ref repository }
+const UNINSTALL: &str = "mutation ($id: ID!, $once: String) {
+  uninstallPrInstance(id: $id, idempotencyKey: $once) { id phase url title ref repository }
 }";
 const PREVIEW_UNINSTALL: &str =
     "mutation ($id: ID!) { previewPrInstanceUninstall(id: $id) { patch warnings files { path change } } }";

@@ -2,7 +2,7 @@
 //!
 //! SQLite alone: what is recorded in which step is the same on both databases, and the store's own tests ask both.
 
-use std::{fs, path::Path, time::Duration};
+use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use flate2::{Compression, write::GzEncoder};
 use plural_console::RunningConsole;
@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use crate::api_server::{Answer, Person, TestServer, local_config};
 
 const CREATE: &str =
-    "mutation ($id: ID!, $identifier: String, $branch: String, $context: Json, $wait: Boolean) {
-  createPullRequest(id: $id, identifier: $identifier, branch: $branch, context: $context, wait: $wait) {
+    "mutation ($id: ID!, $identifier: String, $branch: String, $context: Json, $wait: Boolean, $once: String) {
+  createPullRequest(id: $id, identifier: $identifier, branch: $branch, context: $context, wait: $wait, idempotencyKey: $once) {
     id status phase error commit url title ref repository labels creator
   }
 }";
@@ -206,6 +206,41 @@ async fn what_may_not_be_opened_leaves_nothing() {
     }
     let listed = w.t.admin.data("{ pullRequests { edges { node { id } } } }", json!({})).await;
     assert_eq!((&listed["pullRequests"]["edges"], w.host.pull_requests()), (&json!([]), 0));
+    w.t.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_that_is_sent_once_more_is_done_once() {
+    let w = World::new().await;
+    let first = made(&w.create(json!({"once": "a-key"})).await);
+    let again = made(&w.create(json!({"once": "a-key"})).await);
+    assert_eq!((&again["id"], &again["phase"]), (&first["id"], &json!("OPENED")), "{again}");
+    // Many at once, as of a client whose answers are all late.
+    let asks = (0..4).map(|_| w.create(json!({"once": "at once", "context": {"name": "web"}})));
+    let answers = futures::future::join_all(asks).await;
+    let ids: BTreeSet<String> = answers.iter().map(|answer| made(answer)["id"].to_string()).collect();
+    assert_eq!((ids.len(), w.host.pull_requests()), (1, 2), "{ids:?}");
+    // Another request, even if a secret answer alone is another one.
+    for context in [json!({"name": "other"}), json!({"name": "shop", "key": SECRET})] {
+        let refused = w.create(json!({"once": "a-key", "context": context})).await;
+        assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+        assert!(refused.message().contains("the idempotencyKey is that of a request for something else"));
+        assert!(!refused.body.to_string().contains(SECRET), "{refused:?}");
+    }
+    // What failed is told as it was, and another key tries it anew.
+    let taken = json!({"once": "taken", "branch": first["ref"], "context": {"name": "taken"}});
+    let failed = [w.create(taken.clone()).await, w.create(taken).await];
+    assert!(failed.iter().all(|answer| answer.outcome() == "CONFLICT"), "{failed:?}");
+    assert_eq!(failed[0].message(), failed[1].message());
+    for key in ["", " a", "a\nb", &"x".repeat(129)] {
+        let refused = w.create(json!({"once": key})).await;
+        assert_eq!(refused.outcome(), "INVALID", "{key:?}: {refused:?}");
+        assert_eq!(refused.body["errors"][0]["extensions"]["field"], "idempotencyKey");
+    }
+    // Whoever may not use the automation is not told what a key began.
+    let refused = w.create_by(&w.t.reader, json!({"once": "a-key"})).await;
+    assert_eq!(refused.outcome(), "FORBIDDEN", "{refused:?}");
+    assert_eq!(w.host.pull_requests(), 2);
     w.t.stop().await;
 }
 

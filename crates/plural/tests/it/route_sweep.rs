@@ -74,6 +74,11 @@ const fn take_run(listener: Listener) -> Row {
     grpc(listener, "POST /plural.agent.v1.AgentService/TakeRun", PATH)
 }
 
+const fn secrets(listener: Listener) -> Row {
+    const PATH: &str = "/plural.agent.v1.AgentService/Secrets";
+    grpc(listener, "POST /plural.agent.v1.AgentService/Secrets", PATH)
+}
+
 const fn replicas(route: &'static str, path: &'static str) -> Row {
     Row { listener: Listener::Replicas, route, path, speaks: Speaks::Json, answers: [403; 4] }
 }
@@ -172,6 +177,7 @@ const ROWS: &[Row] = &[
     join(Listener::Public),
     rotate_token(Listener::Public),
     take_run(Listener::Public),
+    secrets(Listener::Public),
     grpc(Listener::Public, "POST /plural.agent.v1.ProxyService/Serve", "/plural.agent.v1.ProxyService/Serve"),
     grpc(
         Listener::Wrapped,
@@ -192,6 +198,7 @@ const ROWS: &[Row] = &[
     join(Listener::Wrapped),
     rotate_token(Listener::Wrapped),
     take_run(Listener::Wrapped),
+    secrets(Listener::Wrapped),
     grpc(
         Listener::Wrapped,
         "POST /plural.agent.v1.ProxyService/Serve",

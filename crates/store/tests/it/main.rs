@@ -41,6 +41,7 @@ mod nul;
 mod orders;
 mod policy;
 mod pr_instance;
+mod pr_secret;
 mod program_login;
 mod pull_request;
 mod pull_request_life;

@@ -81,6 +81,8 @@ async fn begin(door: &Door, automation: &PrAutomation, context: Value) -> PullRe
         identifier: Some("acme/shop".to_owned()),
         branch: None,
         context: object(context),
+        key: None,
+        secrets: serde_json::Map::new(),
     };
     door.app.pull_request_create(&door.admin, ask, false).await.unwrap()
 }
@@ -129,7 +131,7 @@ fn message(text: &str) -> PrAutomationSpecChange {
 }
 
 fn ask(id: PrInstanceId, context: Value) -> PrInstanceAsk {
-    PrInstanceAsk { id, context: object(context), allow_conflicts: false }
+    PrInstanceAsk { id, context: object(context), allow_conflicts: false, key: None }
 }
 
 async fn an_instance_follows_its_pull_request(database: TestDatabase) {

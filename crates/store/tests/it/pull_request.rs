@@ -5,7 +5,9 @@ use plural_app::jobs::{FollowMerge, KnownPullRequest, MergedPullRequest, ReadPul
 use plural_app::pull_request::{PullRequestEnd, PullRequestFilter, PullRequestStore as _};
 use plural_app::pull_request_open::PullRequestAsk;
 use plural_app::scm_connection::NewScmSecrets;
-use plural_core::ids::{PrAutomationId, ProjectId};
+use plural_core::access::Actor;
+use plural_core::idempotency_key::{IdempotencyKey, KEPT};
+use plural_core::ids::{PrAutomationId, ProjectId, UserId};
 use plural_core::policy::BindingsChange;
 use plural_core::pr_automation::{NewPrAutomation, PrAutomation, PrAutomationLinksChange};
 use plural_core::pr_automation_spec::PrAutomationSpecChange;
@@ -22,6 +24,7 @@ each_database!(
     a_repository_that_the_connection_may_not_touch_is_refused,
     records_outlive_their_automation_and_go_with_their_connection,
     steps_are_written_down_and_what_was_asked_is_forgotten,
+    a_key_is_of_one_user_and_of_a_day,
 );
 
 pub(crate) async fn automation(door: &Door) -> PrAutomation {
@@ -173,6 +176,8 @@ async fn steps_are_written_down_and_what_was_asked_is_forgotten(database: TestDa
             identifier: Some("acme/shop".to_owned()),
             branch: None,
             context: serde_json::Map::new(),
+            key: None,
+            secrets: serde_json::Map::new(),
         };
         door.app.pull_request_create(&door.admin, ask, false).await.unwrap()
     };
@@ -232,4 +237,34 @@ async fn steps_are_written_down_and_what_was_asked_is_forgotten(database: TestDa
     let now = read(one.id).await;
     assert_eq!((now.progress.phase, now.progress.error.as_deref()), (PrPhase::Failed, Some("too late")));
     assert_eq!(now.told.url, "");
+}
+
+async fn a_key_is_of_one_user_and_of_a_day(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let automation = automation(&door).await;
+    let key: IdempotencyKey = "a-key".parse().unwrap();
+    let begin = async |branch: &str| {
+        let ask = PullRequestAsk {
+            automation: automation.id,
+            identifier: Some("acme/shop".to_owned()),
+            branch: Some(branch.to_owned()),
+            context: serde_json::Map::new(),
+            key: Some(key.clone()),
+            secrets: serde_json::Map::new(),
+        };
+        door.app.pull_request_create(&door.admin, ask, false).await
+    };
+    let begun = begin("add-shop").await.unwrap();
+    assert_eq!(begin("add-shop").await.unwrap().id, begun.id);
+    let refused = begin("add-web").await;
+    assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
+    let Actor::User(admin) = door.admin.actor() else { panic!("no user") };
+    let known = async |user, since| {
+        let found = door.database.pull_request_of_key(user, &key, since).await.unwrap();
+        found.map(|found| found.id)
+    };
+    let before = begun.created_at - KEPT;
+    assert_eq!(known(admin.id, before).await, Some(begun.id));
+    assert_eq!(known(UserId::new(), before).await, None, "of another user");
+    assert_eq!(known(admin.id, begun.created_at).await, None, "a day later");
 }

@@ -149,6 +149,8 @@ async fn one_that_the_console_opens_is_not_recorded_twice(database: TestDatabase
         identifier: Some("acme/shop".to_owned()),
         branch: Some("add-shop".to_owned()),
         context: serde_json::Map::new(),
+        key: None,
+        secrets: serde_json::Map::new(),
     };
     let begun = door.app.pull_request_create(&door.admin, ask, false).await.unwrap();
     let (store, at) = (&door.database, door.app.now());

@@ -155,6 +155,10 @@ fn planted(column: SealedColumn) -> Result<&'static str, &'static str> {
         SealedColumn::PrInstanceSeed => {
             Err("the console draws it itself: `pr_instances.rs` looks for answers")
         }
+        SealedColumn::PrRequestKey => {
+            Err("a digest of what was asked, which no answer holds: `pull_requests.rs`")
+        }
+        SealedColumn::PrSecret => Err("cleared when its cluster has it: `pr_secrets.rs`"),
         SealedColumn::StackPlan
         | SealedColumn::StackOutput
         | SealedColumn::StackDrift

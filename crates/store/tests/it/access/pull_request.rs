@@ -2,6 +2,11 @@
 
 use plural_app::pull_request::PullRequestFilter;
 use plural_app::pull_request_open::{PullRequestAsk, PullRequestPreview};
+use plural_app::records::Search;
+use plural_core::ids::PullRequestId;
+use plural_core::pr_automation::PrAutomationChange;
+use plural_core::pr_automation_spec::{PrAutomationSpecChange, PrSecretEntry, PrSecrets};
+use plural_core::pr_secret::PrSecret;
 use plural_core::pull_request::{HostPullRequest, PrStatus, PullRequest};
 use plural_core::pull_request_life::PrMergeMethod;
 use plural_core::{Error, PageArgs, Result};
@@ -13,6 +18,9 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         case!("get::<PullRequest>", "uhaaaa", w, c => async { w.door.app.get::<PullRequest>(c, &opened(w).await.id).await }),
         case!("get_many::<PullRequest>", "uhaaaa", w, c => async { let id = opened(w).await.id; found(w.door.app.get_many::<PullRequest>(c, &[id]).await?.contains_key(&id)) }),
+        case!("get::<PrSecret>", "uhaaaa", w, c => async { w.door.app.get::<PrSecret>(c, &secret(w).await).await }),
+        case!("get_many::<PrSecret>", "uhaaaa", w, c => async { let id = secret(w).await; found(w.door.app.get_many::<PrSecret>(c, &[id]).await?.contains_key(&id)) }),
+        case!("list::<PrSecret>", "uaaaaa", w, c => w.door.app.list::<PrSecret>(c, &Search::default(), &PageArgs::default())),
         case!("list::<PullRequest>", "uaaaaa", w, c => w.door.app.list::<PullRequest>(c, &PullRequestFilter::default(), &PageArgs::default())),
         case!("pull_request_record", "uhdaaa", w, c => async { w.door.app.pull_request_record(c, targeted(w).await.id, told()).await }),
         case!("pull_request_create", "uhdaaa", w, c => async { w.door.app.pull_request_create(c, asked(w).await, false).await }),
@@ -30,6 +38,8 @@ async fn asked(w: &World<'_>) -> PullRequestAsk {
         identifier: Some("acme/shop".to_owned()),
         branch: None,
         context: serde_json::Map::new(),
+        key: None,
+        secrets: serde_json::Map::new(),
     }
 }
 
@@ -61,4 +71,22 @@ fn told() -> HostPullRequest {
 
 async fn opened(w: &World<'_>) -> PullRequest {
     w.door.app.pull_request_record(&w.door.admin, targeted(w).await.id, told()).await.unwrap()
+}
+
+/// Of a pull request whose automation asks for one.
+async fn secret(w: &World<'_>) -> PullRequestId {
+    let (app, admin) = (&w.door.app, &w.door.admin);
+    let automation = targeted(w).await;
+    let entry = PrSecretEntry { name: "key".to_owned(), autogenerate: true, ..PrSecretEntry::default() };
+    let secrets = PrSecrets {
+        cluster: Some(w.cluster.cluster.handle.to_string()),
+        namespace: None,
+        name: Some("db".to_owned()),
+        entries: vec![entry],
+    };
+    let spec = PrAutomationSpecChange { secrets: Some(secrets), ..PrAutomationSpecChange::default() };
+    let change = PrAutomationChange { spec, ..PrAutomationChange::default() };
+    app.pr_automation_update(admin, automation.id, change).await.unwrap();
+    let ask = PullRequestAsk { automation: automation.id, ..asked(w).await };
+    app.pull_request_create(admin, ask, false).await.unwrap().id
 }

@@ -171,6 +171,8 @@ pub(super) const CASES: &[Case] = &[
     ),
     case("pr create", "--secret-set", "web --secret-set TOKEN=@FILE").file("CANARY\n"),
     case("pr create", "--secret-set", "web --secret-set TOKEN=CANARY"),
+    case("pr create", "--secret", "web --secret TOKEN=@FILE").file("CANARY\n"),
+    case("pr create", "--secret", "web --secret TOKEN=CANARY"),
     case("pr preview", "--secret-set", "web --secret-set TOKEN=@FILE").file("CANARY\n"),
     case("pr preview", "--secret-set", "web --secret-set TOKEN=CANARY"),
     case(

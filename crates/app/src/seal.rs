@@ -88,11 +88,15 @@ pub enum SealedColumn {
     PullRequestAsked,
     /// What random filters of a generated instance drew from.
     PrInstanceSeed,
+    /// What calls to governances of pull requests are signed with.
+    PrGovernanceSecret,
+    /// What the governance of a pull request wants to have back.
+    PullRequestGovernance,
 }
 
 impl SealedColumn {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::KeyCheck,
         Self::ProxyKey,
         Self::AuditKey,
@@ -124,6 +128,8 @@ impl SealedColumn {
         Self::ScmWebhookHmac,
         Self::PullRequestAsked,
         Self::PrInstanceSeed,
+        Self::PrGovernanceSecret,
+        Self::PullRequestGovernance,
     ];
 
     /// A project may keep such values outside of the database: those of its services, templates and contexts.
@@ -159,7 +165,9 @@ impl SealedColumn {
             | Self::ScmSecrets
             | Self::ScmWebhookHmac
             | Self::PullRequestAsked
-            | Self::PrInstanceSeed => false,
+            | Self::PrInstanceSeed
+            | Self::PrGovernanceSecret
+            | Self::PullRequestGovernance => false,
         }
     }
 }

@@ -122,6 +122,12 @@ fn place(column: SealedColumn) -> Place {
         SealedColumn::ScmWebhookHmac => ("scm_webhooks", "hmac", Some("id"), OWN, KeyPurpose::Secrets),
         SealedColumn::PullRequestAsked => ("pull_requests", "asked", Some("id"), OWN, KeyPurpose::Secrets),
         SealedColumn::PrInstanceSeed => ("pr_instances", "seed", Some("id"), OWN, KeyPurpose::Secrets),
+        SealedColumn::PrGovernanceSecret => {
+            ("pr_governances", "secret", Some("id"), OWN, KeyPurpose::Secrets)
+        }
+        SealedColumn::PullRequestGovernance => {
+            ("pull_requests", "governance_state", Some("id"), OWN, KeyPurpose::Secrets)
+        }
     };
     Place { table, column, id, project, purpose }
 }
@@ -164,7 +170,9 @@ fn key(column: SealedColumn) -> Option<Key> {
         | SealedColumn::ScmSecrets
         | SealedColumn::ScmWebhookHmac
         | SealedColumn::PullRequestAsked
-        | SealedColumn::PrInstanceSeed => ("id", None),
+        | SealedColumn::PrInstanceSeed
+        | SealedColumn::PrGovernanceSecret
+        | SealedColumn::PullRequestGovernance => ("id", None),
     };
     Some(Key { id, number })
 }

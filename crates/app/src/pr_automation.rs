@@ -91,8 +91,7 @@ impl App {
         let connection_id = connection_id.ok_or_else(|| {
             Error::invalid("attributes.connectionId", "must be given: with it pull requests are opened")
         })?;
-        let links =
-            PrAutomationLinks { connection_id, repository_id, cluster_id, service_id, governance_id };
+        let links = PrAutomationLinks { connection_id, repository_id, cluster_id, service_id, governance_id };
         let mut spec = spec.over(PrAutomationSpec::default());
         spec.check(links.repository_id.is_some())?;
         let selector = project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);

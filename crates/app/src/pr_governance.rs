@@ -159,7 +159,8 @@ impl App {
         secret: Option<SecretString>,
     ) -> Result<PrGovernance> {
         let NewPrGovernance { name, project_id, connection_id, url: _ } = new;
-        let url = url.ok_or_else(|| Error::invalid(URL, "must be given: there pull requests are confirmed"))?;
+        let url =
+            url.ok_or_else(|| Error::invalid(URL, "must be given: there pull requests are confirmed"))?;
         let by = ScmConnectionSelector::Id(connection_id);
         let connection = self.authorized::<ScmConnection, Read>(ctx, &by).await;
         let connection = connection.map_err(|error| error.named_in("attributes.connectionId"))?;

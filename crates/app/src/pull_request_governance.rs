@@ -160,7 +160,9 @@ impl App {
             Ok(None) => return Ok(Step::Stale),
             Err(why) => return Ok(again(it, &why)),
         };
-        if let Err(why) = self.governance_told(it, &host, PullState::Pending, "is to confirm this commit").await {
+        if let Err(why) =
+            self.governance_told(it, &host, PullState::Pending, "is to confirm this commit").await
+        {
             return Ok(again(it, &why));
         }
         let answer = self.governance_called(it, GovernanceVerb::Open, Some(&read)).await;
@@ -188,7 +190,8 @@ impl App {
             }
             Answer::Later(state, said) => {
                 if review.refused {
-                    let told = self.governance_told(it, &host, PullState::Pending, "is to confirm this commit");
+                    let told =
+                        self.governance_told(it, &host, PullState::Pending, "is to confirm this commit");
                     if let Err(why) = told.await {
                         return Ok(again(it, &why));
                     }
@@ -324,9 +327,8 @@ impl App {
     async fn governance_state(&self, id: PullRequestId, governance: &PrGovernance) -> Result<Value> {
         let Some(sealed) = self.store.pull_request_review_state(id).await? else { return Ok(Value::Null) };
         let json = self.sealer.open(&state_context(id), &sealed).await?;
-        let kept: KeptState = serde_json::from_slice(&json).map_err(|_| {
-            Error::internal("reading the state of a governance", "it is not what was sealed")
-        })?;
+        let kept: KeptState = serde_json::from_slice(&json)
+            .map_err(|_| Error::internal("reading the state of a governance", "it is not what was sealed"))?;
         Ok(if kept.url == governance.url { kept.state } else { Value::Null })
     }
 

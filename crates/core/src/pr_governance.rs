@@ -261,7 +261,9 @@ mod tests {
     #[test]
     fn an_address_is_of_the_web_and_has_no_user() {
         assert_eq!(governance_url("https://Gov.example.com/x/").unwrap(), "https://gov.example.com/x");
-        for bad in ["", "gov.example.com", "ssh://git@gov.example.com/x", "https://ada:pw@gov.example.com", "/etc"] {
+        for bad in
+            ["", "gov.example.com", "ssh://git@gov.example.com/x", "https://ada:pw@gov.example.com", "/etc"]
+        {
             assert!(governance_url(bad).is_err(), "{bad}");
         }
         assert!(check_governance_secret("short").is_err());

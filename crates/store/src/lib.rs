@@ -60,6 +60,7 @@ mod persona;
 mod plan;
 mod policy;
 mod pr_automation;
+mod pr_governance;
 mod pr_instance;
 mod program_login;
 mod project;

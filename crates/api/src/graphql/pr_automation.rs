@@ -405,9 +405,10 @@ impl PrAutomationAttributes {
                 cluster_id: id_in("attributes.clusterId", cluster_id.as_deref())?,
                 service_id: id_in("attributes.serviceId", service_id.as_deref())?,
                 governance_id: match governance_id.filter(|id| !id.is_empty()) {
-                    Some(id) => Change::Set(super::error::id(&id).map_err(|error: plural_core::Error| {
-                        error.named_in("attributes.governanceId")
-                    })?),
+                    Some(id) => Change::Set(
+                        super::error::id(&id)
+                            .map_err(|error: plural_core::Error| error.named_in("attributes.governanceId"))?,
+                    ),
                     None if ends_governance => Change::Clear,
                     None => Change::Keep,
                 },

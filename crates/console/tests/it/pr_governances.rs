@@ -1,7 +1,6 @@
 //! Governance of pull requests, with one on loopback and a git host beside it: nothing is merged that it did not confirm.
 
 use std::{
-    collections::VecDeque,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -66,8 +65,7 @@ struct Call {
 #[derive(Default)]
 struct Known {
     calls: Mutex<Vec<Call>>,
-    /// What it answers to the next questions whether it confirms, before what it answers from then on.
-    next: Mutex<VecDeque<(u16, String)>>,
+    /// What it answers to the question whether it confirms.
     confirm: Mutex<(u16, String)>,
     unsigned: AtomicBool,
     /// It answers nobody.
@@ -110,10 +108,7 @@ async fn answer(
     }
     let (status, text) = match verb.as_str() {
         "open" => (200, json!({"ticket": STATE}).to_string()),
-        "confirm" => {
-            let next = known.next.lock().pop_front();
-            next.unwrap_or_else(|| known.confirm.lock().clone())
-        }
+        "confirm" => known.confirm.lock().clone(),
         _ => (200, String::new()),
     };
     (StatusCode::from_u16(status).unwrap(), text)
@@ -360,22 +355,40 @@ async fn a_no_is_told_and_taken_back(database: TestDatabase) {
 async fn what_it_answers_badly_confirms_nothing(database: TestDatabase) {
     let w = World::new(&database).await;
     let big = format!("{{\"a\": \"{}\"}}", "x".repeat(1 << 20));
-    let bad = [(500, "{}"), (200, "<html>Sign in</html>"), (200, big.as_str()), (302, "")];
-    w.board.known.next.lock().extend(bad.map(|(status, body)| (status, body.to_owned())));
-    let id = w.open(&w.automation, "shop").await;
-    for expected in ["it answered 500", "no JSON object", "more than 64 KiB", "it answered 302"] {
-        let now = w
-            .until(&id, |now| {
-                // It may have been seen already when the next one comes.
-                now["governance"]["message"].as_str().is_some_and(|message| message.contains(expected))
-                    || w.board.known.next.lock().is_empty()
-            })
-            .await;
-        assert_eq!(now["governance"]["confirmed"], Value::Null, "{now}");
+    let cases = [
+        (500, "{}", "it answered 500"),
+        (200, "<html>Sign in</html>", "no JSON object"),
+        (200, big.as_str(), "more than 64 KiB"),
+        (302, "", "it answered 302"),
+    ];
+    let mut id = Value::Null;
+    for (at, (status, body, expected)) in cases.into_iter().enumerate() {
+        w.board.answers(status, body);
+        id = w.open(&w.automation, &format!("shop{at}")).await;
+        let told =
+            |now: &Value| now["governance"]["message"].as_str().is_some_and(|said| said.contains(expected));
+        let now = w.until(&id, told).await;
+        assert_eq!(
+            (&now["governance"]["phase"], &now["governance"]["confirmed"]),
+            (&json!("CONFIRM"), &Value::Null)
+        );
+        assert_eq!(w.merge(&id, &now["head"]).await.outcome(), "CONFLICT");
     }
-    let now = w.until(&id, |now| now["governance"]["message"] == "waits for ada").await;
-    assert_eq!(w.merge(&id, &now["head"]).await.outcome(), "CONFLICT");
-    assert_eq!(w.board.calls("open").len(), 1, "it is told once");
+    // One that does not listen; the next one is asked from the beginning.
+    let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let elsewhere = governance(&w.governance["connection"]["id"], &format!("http://{gone}"));
+    w.t.admin.data(UPSERT, json!({"a": elsewhere})).await;
+    let down = w.open(&w.automation, "web").await;
+    let told = |now: &Value| {
+        now["governance"]["message"].as_str().is_some_and(|said| said.contains("does not answer"))
+    };
+    let now = w.until(&down, told).await;
+    assert_eq!(now["governance"]["phase"], "OPEN", "{now}");
+    assert_eq!(w.merge(&down, &now["head"]).await.outcome(), "CONFLICT");
+    let back = governance(&w.governance["connection"]["id"], &w.board.url);
+    w.t.admin.data(UPSERT, json!({"a": back})).await;
+    w.board.answers(200, "");
+    w.until(&down, is_approved).await;
     // What it wants to have back, and its secret, are nowhere in what people read.
     let read = w.t.admin.data(READ, json!({"id": id})).await.to_string();
     let audits = "{ audits(first: 100) { edges { node { action targetName } } } }";

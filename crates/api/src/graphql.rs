@@ -40,6 +40,7 @@ mod passkey;
 mod persona;
 mod pr_automation;
 mod pr_automation_spec;
+mod pr_governance;
 mod pr_instance;
 mod preview;
 mod project;
@@ -189,6 +190,7 @@ part! { StackQueries, StackMutations:
 
 part! { SelfServiceQueries, SelfServiceMutations:
     pr_automation(query PrAutomationQuery; mutation PrAutomationMutation);
+    pr_governance(query PrGovernanceQuery; mutation PrGovernanceMutation);
     pr_instance(query PrInstanceQuery; mutation PrInstanceMutation);
     pull_request(query PullRequestQuery; mutation PullRequestMutation);
     pull_request_life(mutation PullRequestLifeMutation);

@@ -29,6 +29,7 @@ use crate::ports::blobs::Blobs;
 use crate::ports::charts::Composer;
 use crate::ports::git::GitPort;
 use crate::ports::git_hosts::GitHosts;
+use crate::ports::governances::Governances;
 use crate::ports::identity::IdentityPort;
 use crate::ports::key_encryption::KeyEncryption;
 use crate::ports::previews::Previews;
@@ -70,6 +71,8 @@ pub struct Ports {
     pub rules: Arc<dyn Rules>,
     /// Git hosts.
     pub git_hosts: Arc<dyn GitHosts>,
+    /// Governances of pull requests.
+    pub governances: Arc<dyn Governances>,
     /// Automations of pull requests.
     pub scaffolds: Arc<dyn Scaffolds>,
     /// Identity providers.
@@ -161,6 +164,7 @@ pub struct App {
     pub(crate) previews: Arc<dyn Previews>,
     pub(crate) rules: Arc<dyn Rules>,
     pub(crate) git_hosts: Arc<dyn GitHosts>,
+    pub(crate) governances: Arc<dyn Governances>,
     pub(crate) scaffolds: Arc<dyn Scaffolds>,
     pub(crate) templates: Arc<dyn Templates>,
     pub(crate) identities: Arc<dyn IdentityPort>,
@@ -218,6 +222,7 @@ impl App {
             previews,
             rules,
             git_hosts,
+            governances,
             scaffolds,
             templates,
             identities,
@@ -240,6 +245,7 @@ impl App {
             previews,
             rules,
             git_hosts,
+            governances,
             scaffolds,
             templates,
             identities,

@@ -14,6 +14,7 @@ mod follow_definition;
 mod follow_gone;
 mod follow_stacks;
 mod follow_upstream;
+mod govern_pull_request;
 mod hear_scm_webhook;
 mod loops;
 mod move_secrets;
@@ -57,6 +58,7 @@ pub use fleet_plans::{
 pub use follow_definition::{FollowDefinition, FollowedDefinition};
 pub use follow_gone::{FollowGone, LeftStacks};
 pub use follow_upstream::{FollowUpstream, FollowedRun};
+pub use govern_pull_request::GovernPullRequest;
 pub use hear_scm_webhook::{HearScmWebhook, HeardRepository};
 pub use move_secrets::{MoveSecrets, MovedSecrets};
 pub use open_pull_request::{BegunPullRequest, OpenPullRequest};
@@ -239,6 +241,7 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<FollowMerge>(),
     JobEntry::of::<PlanPullRequest>(),
     JobEntry::of::<TellPullRequest>(),
+    JobEntry::of::<GovernPullRequest>(),
 ];
 
 /// Which one ended, and how.

@@ -6,6 +6,7 @@ use plural_core::Result;
 use plural_core::idempotency_key::IdempotencyKey;
 use plural_core::ids::{ClusterId, PrAutomationId, ProjectId, PullRequestId, ServiceId, StackId, UserId};
 use plural_core::pr_automation::{PrAutomation, target_allowed};
+use plural_core::pr_governance::PrGoverned;
 use plural_core::pull_request::{HostPullRequest, PrPhase, PrProgress, PrStatus, PrWork, PullRequest};
 use plural_core::pull_request_life::PrLife;
 use plural_core::scm_connection::ScmConnection;
@@ -187,6 +188,7 @@ impl App {
             told,
             progress: PrProgress::OPENED,
             life: PrLife::default(),
+            governed: automation.links.governance_id.map(PrGoverned::new),
             created_at: at,
             updated_at: at,
         };

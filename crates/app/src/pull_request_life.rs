@@ -164,6 +164,8 @@ impl App {
             told,
             progress: PrProgress::OPENED,
             life,
+            // Who has to confirm it is in no text that its author writes.
+            governed: None,
             created_at: at,
             updated_at: at,
         };
@@ -479,6 +481,7 @@ impl App {
         if known.told.status == PrStatus::Closed {
             return Err(Error::conflict("the pull request is closed: open it again at its host first"));
         }
+        self.pull_request_governed(&known, &head).await?;
         let host = self.pull_request_host(&known).await?;
         let job = job_of(id)?.after(AFTERWARDS);
         self.store.pull_request_acted(known.audited(ctx, "pullRequest.merge"), &job).await?;
@@ -504,7 +507,7 @@ impl App {
     }
 
     /// The host of one, where its connection may still touch its repository.
-    async fn pull_request_host(&self, known: &PullRequest) -> Result<Arc<dyn Host>> {
+    pub(crate) async fn pull_request_host(&self, known: &PullRequest) -> Result<Arc<dyn Host>> {
         let (connection, host) = self.scm_host(known.connection_id).await?;
         target_allowed(known.project_id, &connection, Some(&known.told.repository))?;
         Ok(host)

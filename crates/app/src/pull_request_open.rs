@@ -14,6 +14,7 @@ use plural_core::idempotency_key::IdempotencyKey;
 use plural_core::ids::{PrAutomationId, PrInstanceId, PullRequestId, ScmConnectionId};
 use plural_core::pr_automation::{PrAutomation, target_allowed};
 use plural_core::pr_automation_spec::PrAutomationSpec;
+use plural_core::pr_governance::PrGoverned;
 use plural_core::pr_instance::PrGenerated;
 use plural_core::project::Project;
 use plural_core::pull_request::{
@@ -209,6 +210,7 @@ impl App {
             },
             progress: PrProgress { phase: PrPhase::Pending, commit: None, error: None },
             life: PrLife::default(),
+            governed: automation.links.governance_id.map(PrGoverned::new),
             created_at: at,
             updated_at: at,
         };

@@ -92,6 +92,10 @@ pub enum SealedColumn {
     PrRequestKey,
     /// Values of Secrets that automations ask for, until they are in their cluster.
     PrSecret,
+    /// What calls to governances of pull requests are signed with.
+    PrGovernanceSecret,
+    /// What the governance of a pull request wants to have back.
+    PullRequestGovernance,
 }
 
 impl SealedColumn {
@@ -130,6 +134,8 @@ impl SealedColumn {
         Self::PrInstanceSeed,
         Self::PrRequestKey,
         Self::PrSecret,
+        Self::PrGovernanceSecret,
+        Self::PullRequestGovernance,
     ];
 
     /// A project may keep such values outside of the database: those of its services, templates and contexts.
@@ -167,7 +173,9 @@ impl SealedColumn {
             | Self::PullRequestAsked
             | Self::PrInstanceSeed
             | Self::PrRequestKey
-            | Self::PrSecret => false,
+            | Self::PrSecret
+            | Self::PrGovernanceSecret
+            | Self::PullRequestGovernance => false,
         }
     }
 }

@@ -16,6 +16,7 @@ use plural_core::machine_account::MachineAccount;
 use plural_core::managed_namespace::ManagedNamespace;
 use plural_core::persona::Persona;
 use plural_core::pr_automation::PrAutomation;
+use plural_core::pr_governance::PrGovernance;
 use plural_core::pr_instance::PrInstance;
 use plural_core::pr_secret::PrSecret;
 use plural_core::project::Project;
@@ -64,6 +65,7 @@ use crate::persona::PersonaStore;
 use crate::policy::PolicyStore;
 use crate::ports::agents::AgentStore;
 use crate::pr_automation::PrAutomationStore;
+use crate::pr_governance::PrGovernanceStore;
 use crate::pr_instance::PrInstanceStore;
 use crate::pr_secret::PrSecretStore;
 use crate::program_login::ProgramLoginStore;
@@ -120,7 +122,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, FleetPlan, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, PrAutomation, PrInstance, PrSecret, Project, PullRequest, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, StackDefinition, User;
+    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, FleetPlan, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, PrAutomation, PrGovernance, PrInstance, PrSecret, Project, PullRequest, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, StackDefinition, User;
     sorted: Cluster, Service;
     ProjectStore,
     ProjectStackRulesStore,
@@ -137,6 +139,7 @@ stores! {
     PersonaStore,
     PolicyStore,
     PrAutomationStore,
+    PrGovernanceStore,
     PrInstanceStore,
     PrSecretStore,
     PullRequestStore,

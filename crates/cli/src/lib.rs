@@ -49,6 +49,7 @@ mod pr;
 mod pr_automation_file;
 mod pr_automations;
 mod pr_files;
+mod pr_governances;
 mod pr_instances;
 mod pr_life;
 mod pr_open;

@@ -11,6 +11,7 @@ use crate::{
     key::{self, ClusterKey, ServiceKey},
     output::{self, Row, age, or_dash},
     pr_automations::{self, PrAutomationsArgs},
+    pr_governances::{self, PrGovernancesArgs},
     pr_instances::{self, PrInstancesArgs, PrOutdatedArgs, PrUninstallArgs, PrUpgradeArgs},
     pr_life::{self, PrCloseArgs, PrDescribeArgs, PrMergeArgs, PrRefreshArgs},
     pr_open::{self, PrCreateArgs, PrPreviewArgs},
@@ -46,6 +47,7 @@ enum PrCommand {
     Close(PrCloseArgs),
     Refresh(PrRefreshArgs),
     Automations(PrAutomationsArgs),
+    Governance(PrGovernancesArgs),
     Instances(PrInstancesArgs),
     Outdated(PrOutdatedArgs),
     Upgrade(PrUpgradeArgs),
@@ -75,6 +77,7 @@ impl PrArgs {
             | PrCommand::Close(_)
             | PrCommand::Refresh(_)
             | PrCommand::Automations(_)
+            | PrCommand::Governance(_)
             | PrCommand::Outdated(_) => false,
         }
     }
@@ -203,6 +206,9 @@ pub(crate) async fn run(
         }
         PrCommand::Automations(args) => {
             pr_automations::run(args, &connect(&connection, terminal)?.client, terminal).await
+        }
+        PrCommand::Governance(args) => {
+            pr_governances::run(args, &connect(&connection, terminal)?.client, terminal).await
         }
         PrCommand::Instances(args) => {
             pr_instances::run(args, &connect(&connection, terminal)?.client, terminal).await

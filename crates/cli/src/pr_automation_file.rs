@@ -9,11 +9,12 @@ use plural_wire::Client;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    error::CliError, file, groups, key, key::ClusterKey, scm_connections, terminal::Terminal, users,
+    error::CliError, file, groups, key, key::ClusterKey, pr_governances, scm_connections, terminal::Terminal,
+    users,
 };
 
 /// What of the API's input is no part of what an automation asks and does.
-const BESIDES: [&str; 10] = [
+const BESIDES: [&str; 11] = [
     "name",
     "role",
     "projectId",
@@ -21,6 +22,7 @@ const BESIDES: [&str; 10] = [
     "repositoryId",
     "clusterId",
     "serviceId",
+    "governanceId",
     "readBindings",
     "writeBindings",
     "createBindings",
@@ -33,6 +35,8 @@ pub(crate) struct AutomationFile {
     pub(crate) attributes: Map<String, Value>,
     /// Name of a connection.
     pub(crate) connection: Option<String>,
+    /// Name of a governance.
+    pub(crate) governance: Option<String>,
     /// Name of a project.
     pub(crate) project: Option<String>,
     /// Handle of a cluster.
@@ -69,6 +73,7 @@ fn of_document(
         Some(named.get("name").and_then(Value::as_str).unwrap_or_default().to_owned())
     };
     found.connection = named("scmConnectionRef");
+    found.governance = named("governanceRef");
     found.project = named("projectRef");
     found.cluster = named("clusterRef");
     for (reference, option) in [("serviceRef", "--service"), ("repositoryRef", "--repository")] {
@@ -129,10 +134,14 @@ fn bound(bindings: Value) -> Result<Vec<(&'static str, Vec<Value>)>, CliError> {
 impl AutomationFile {
     /// What the file calls by name becomes ids; what an option said already stays.
     pub(crate) async fn resolved(self, client: &Client) -> Result<Map<String, Value>, CliError> {
-        let Self { mut attributes, connection, project, cluster, bindings, unknown } = self;
+        let Self { mut attributes, connection, governance, project, cluster, bindings, unknown } = self;
         if let Some(name) = connection.filter(|_| !attributes.contains_key("connectionId")) {
             attributes
                 .insert("connectionId".to_owned(), scm_connections::find(&name, client).await?.id.into());
+        }
+        if let Some(name) = governance.filter(|_| !attributes.contains_key("governanceId")) {
+            attributes
+                .insert("governanceId".to_owned(), pr_governances::find(&name, client).await?.id.into());
         }
         if let Some(name) = project.filter(|_| !attributes.contains_key("projectId")) {
             attributes.insert("projectId".to_owned(), key::project(client, &name).await?.id.into());

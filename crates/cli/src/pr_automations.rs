@@ -111,6 +111,14 @@ struct Uses {
     #[arg(long, value_name = "SERVICE")]
     service: Option<ServiceKey>,
 
+    /// Governance that confirms the pull requests that it opens from then on: its name or id
+    #[arg(long, value_name = "GOVERNANCE")]
+    governance: Option<String>,
+
+    /// Have them confirmed by none
+    #[arg(long, conflicts_with = "governance")]
+    no_governance: bool,
+
     /// Check what would be told to the console, print it, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -336,7 +344,7 @@ async fn update(
 /// What is told to the console: what the file says, and over it what the options do.
 async fn used(
     mut given: AutomationFile,
-    Uses { connection, repository, service, dry_run: _ }: Uses,
+    Uses { connection, repository, service, governance, no_governance, dry_run: _ }: Uses,
     client: &Client,
 ) -> Result<Map<String, Value>, CliError> {
     if let Some(connection) = connection {
@@ -348,6 +356,14 @@ async fn used(
     }
     if let Some(service) = service {
         given.attributes.insert("serviceId".to_owned(), service.get(client).await?.service.id.into());
+    }
+    if let Some(governance) = governance {
+        given.attributes.remove("governanceId");
+        given.governance = Some(governance);
+    } else if no_governance {
+        // An empty text ends what there is.
+        given.governance = None;
+        given.attributes.insert("governanceId".to_owned(), "".into());
     }
     given.resolved(client).await
 }
@@ -402,6 +418,7 @@ fn words(known: &PrAutomation, all: &Value) -> String {
     line("Role", known.role.map(PrRole::as_str));
     line("Project", known.project.as_ref().map(|project| project.name.as_str()));
     line("Connection", all["connection"]["name"].as_str());
+    line("Governance", all["governance"]["name"].as_str());
     line("Repository", known.identifier.as_deref());
     line("Branch", known.branch.as_deref());
     line("Title", known.title.as_deref());

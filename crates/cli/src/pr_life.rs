@@ -6,8 +6,9 @@ use chrono::{DateTime, Utc};
 use clap::{Args, ValueEnum};
 use plural_wire::{
     Client, ClosePullRequest, GetPullRequest, ListPullRequests, MergePullRequest, PAGE_SIZE, PrCheckState,
-    PrMergeMethod, PrPhase, PrStatus, PullRequestChecks, PullRequestLife, PullRequestReviews,
-    PullRequestSecret, PullRequestSecretState, RefreshPullRequest, all_pages,
+    PrMergeMethod, PrPhase, PrReviewPhase, PrStatus, PullRequestChecks, PullRequestGovernance,
+    PullRequestLife, PullRequestReviews, PullRequestSecret, PullRequestSecretState, RefreshPullRequest,
+    all_pages,
 };
 
 use crate::{
@@ -273,6 +274,23 @@ fn told(secret: &PullRequestSecret) -> (String, Option<&'static str>) {
     (place, secret.state.map(PullRequestSecretState::as_str))
 }
 
+/// How it stands with its governance.
+fn governed(governed: &PullRequestGovernance) -> String {
+    let name = governed.governance.as_ref().map_or("(one that you do not see)", |of| of.name.as_str());
+    let stands = match governed.phase {
+        Some(PrReviewPhase::Open) => "was not reached yet",
+        Some(PrReviewPhase::Confirm) if governed.refused == Some(true) => "says no",
+        Some(PrReviewPhase::Confirm) => "did not confirm its head yet",
+        Some(PrReviewPhase::Approve) => "confirmed its head, which is not approved at the host yet",
+        Some(PrReviewPhase::Approved) => "confirmed its head",
+        Some(PrReviewPhase::Close) => "is to be told that it is over",
+        Some(PrReviewPhase::Closed) => "knows that it is over",
+        Some(PrReviewPhase::Unknown) | None => "stands in a way that this client does not know",
+    };
+    let said = governed.message.as_deref().map(|said| format!(": {said}")).unwrap_or_default();
+    format!("{name} {stands}{said}")
+}
+
 /// What `describe` says.
 fn words(known: &PullRequestLife) -> String {
     let mut text = String::new();
@@ -294,6 +312,7 @@ fn words(known: &PullRequestLife) -> String {
     line("From a fork", (known.fork == Some(true)).then_some("yes"));
     line("Checks", known.checks.as_ref().map(checks).as_deref());
     line("Reviews", known.reviews.as_ref().map(reviews).as_deref());
+    line("Governance", known.governance.as_ref().map(governed).as_deref());
     line("Labels", Some(&known.labels.join(", ")));
     line("Service", known.service.as_ref().map(|service| service.name.as_str()));
     line("Stack", known.stack.as_ref().map(|stack| stack.name.as_str()));

@@ -418,6 +418,10 @@ impl Host for Connected {
         merged.map(drop).map_err(told)
     }
 
+    async fn approve(&self, of: &str, number: u64, head: &str, text: &str) -> HostResult<()> {
+        self.host.approve(&repository(of)?, number, &commit_id(head)?, text).await.map_err(told)
+    }
+
     async fn close(&self, of: &str, number: u64) -> HostResult<()> {
         self.host.close(&repository(of)?, number).await.map(drop).map_err(told)
     }

@@ -12,6 +12,7 @@ mod gateway;
 mod git;
 mod git_host_pulls;
 mod git_hosts;
+mod governances;
 mod identity;
 mod key_encryption;
 mod keys;
@@ -63,6 +64,12 @@ pub enum StartError {
         /// The folder.
         folder: String,
         /// The system's words.
+        reason: String,
+    },
+    /// Nothing can be called over HTTP.
+    #[error("cannot prepare calls to governances of pull requests: {reason}")]
+    Governances {
+        /// The library's words.
         reason: String,
     },
     /// A key file cannot be used.

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::ids::{PrAutomationId, ProjectId, PullRequestId, ScmConnectionId};
 use crate::page::Keyed;
 use crate::pr_automation_checks::is_branch;
+use crate::pr_governance::PrGoverned;
 use crate::pr_instance::PrGenerated;
 use crate::pull_request_life::PrLife;
 
@@ -135,6 +136,8 @@ pub struct PullRequest {
     pub progress: PrProgress,
     /// What was read back of it.
     pub life: PrLife,
+    /// Who has to confirm it before it is merged, from its automation as that was when it was asked for.
+    pub governed: Option<PrGoverned>,
     /// When it was recorded.
     pub created_at: DateTime<Utc>,
     /// When something of it last changed.

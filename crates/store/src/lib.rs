@@ -61,6 +61,7 @@ mod persona;
 mod plan;
 mod policy;
 mod pr_automation;
+mod pr_governance;
 mod pr_instance;
 mod pr_secret;
 mod program_login;

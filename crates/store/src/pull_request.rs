@@ -13,10 +13,12 @@ use plural_app::seal::Sealed;
 use plural_core::access::Visibility;
 use plural_core::idempotency_key::IdempotencyKey;
 use plural_core::ids::{
-    ClusterId, PrAutomationId, ProjectId, PullRequestId, ScmConnectionId, ServiceId, StackId, UserId,
+    ClusterId, PrAutomationId, PrGovernanceId, ProjectId, PullRequestId, ScmConnectionId, ServiceId, StackId,
+    UserId,
 };
 use plural_core::policy::PolicyNoun;
 use plural_core::pr_automation::PrAutomation;
+use plural_core::pr_governance::PrGoverned;
 use plural_core::pull_request::{HostPullRequest, PrPhase, PrProgress, PrStatus, PrWork, PullRequest};
 use plural_core::pull_request_life::{PrFacts, PrLife, PrLinks};
 use plural_core::{Error, Result};
@@ -66,6 +68,9 @@ pub(crate) mod row {
         pub cluster_id: Option<Uuid>,
         pub read_at: Option<DateTimeUtc>,
         pub polled_at: Option<DateTimeUtc>,
+        pub governance_id: Option<Uuid>,
+        pub governance: Option<Json>,
+        pub governance_state: Option<Vec<u8>>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -77,6 +82,7 @@ pub(crate) mod row {
 const PENDING: &str = "pending:";
 const WORK: &str = "the work of a pull request";
 pub(crate) const LABELS: &str = "the labels of a pull request";
+pub(crate) const REVIEW: &str = "how a pull request stands with its governance";
 pub(crate) const FACTS: &str = "what is known of a pull request";
 const UNIQUE: &[(&str, &str)] =
     &[("pull_requests_connection_id_url_key", "the pull request is recorded at this moment: try again")];
@@ -111,7 +117,11 @@ impl TryFrom<row::Model> for PullRequest {
             cluster_id,
             read_at,
             polled_at: _,
+            governance_id,
+            governance,
+            governance_state: _,
         } = row;
+        let review = governance.map(|review| json(review, REVIEW)).transpose()?.unwrap_or_default();
         let phase = word(PrPhase::parse(&phase), "the phase of a pull request")?;
         let url = if url.starts_with(PENDING) { String::new() } else { url };
         let status = word(PrStatus::parse(&status), "the status of a pull request")?;
@@ -131,6 +141,8 @@ impl TryFrom<row::Model> for PullRequest {
             told: HostPullRequest { url, repository, branch, title, status, labels },
             progress: PrProgress { phase, commit: commit_sha, error },
             life: PrLife { head: head_sha, facts, links, read_at },
+            governed: governance_id
+                .map(|id| PrGoverned { governance_id: PrGovernanceId::from_uuid(id), review }),
             created_at,
             updated_at,
         })
@@ -224,7 +236,9 @@ impl PullRequestStore for Database {
             updated_at,
             progress: _,
             life: _,
+            governed,
         } = opened;
+        let governance = governed.as_ref().map(|governed| governed.governance_id.uuid());
         let HostPullRequest { url, repository, branch, title, status, labels } = told;
         let mut write = self.write().await?;
         hold_automation_in_tx(&write.tx, by.target().id, *connection_id).await?;
@@ -254,6 +268,10 @@ impl PullRequestStore for Database {
         let row = if let Some(known) = known {
             // The id that it was to have is nobody's.
             entry.target.id = Some(known.id);
+            // One that has none by now gets that of the automation; none is taken off or replaced.
+            if known.governance_id.is_none() {
+                row.governance_id = set(governance);
+            }
             row.id = ActiveValue::Unchanged(known.id);
             row.update(&write.tx).await.map_err(unique(doing, UNIQUE))?
         } else {
@@ -263,6 +281,7 @@ impl PullRequestStore for Database {
             row.automation_id = set(automation_id.map(PrAutomationId::uuid));
             row.creator = set(creator.clone());
             row.url = set(url.clone());
+            row.governance_id = set(governance);
             row.created_at = set(*created_at);
             row.phase = set(PrPhase::Opened.as_str().to_owned());
             row.insert(&write.tx).await.map_err(unique(doing, UNIQUE))?
@@ -291,6 +310,7 @@ impl PullRequestStore for Database {
             told,
             progress: PrProgress { phase, commit, error },
             life: _,
+            governed,
             created_at,
             updated_at,
         } = begun;
@@ -317,6 +337,7 @@ impl PullRequestStore for Database {
             error: set(error.clone()),
             work: set(Some(to_json(work, WORK)?)),
             asked: set(Some(asked.as_bytes().to_vec())),
+            governance_id: set(governed.as_ref().map(|governed| governed.governance_id.uuid())),
             ..Default::default()
         };
         row.insert(&write.tx).await.map_err(unique("recording a pull request", UNIQUE))?;
@@ -439,7 +460,8 @@ async fn hold_automation_in_tx(
 /// As [`hold_automation_in_tx`]; what is generated is of the version that was looked at.
 async fn hold_version_in_tx(tx: &impl ConnectionTrait, automation: &PrAutomation) -> Result<()> {
     let found = hold_automation_in_tx(tx, automation.id, automation.links.connection_id).await?;
-    if found.revision != automation.revision {
+    let governance = automation.links.governance_id.map(PrGovernanceId::uuid);
+    if found.revision != automation.revision || found.governance_id != governance {
         return Err(Error::conflict(
             "somebody changed the automation at the same time: look at it and try again",
         ));

@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::convert::to_json;
 use crate::database::Database;
 use crate::error::{db, unique_constraint};
-use crate::pull_request::{FACTS, LABELS, row};
+use crate::pull_request::{FACTS, LABELS, REVIEW, row};
 use crate::transaction::set;
 use crate::{pr_instance, pr_secret, scm_connection};
 
@@ -132,6 +132,13 @@ impl PullRequestLifeStore for Database {
             change.updated_at = set(at);
             write_life(&mut change, &life)?;
         }
+        // With the head, so that nothing is merged by what was confirmed of another one.
+        let governed = before.governed.as_ref();
+        if let Some(review) =
+            governed.and_then(|governed| governed.review.seen(*status, life.head.as_deref()))
+        {
+            change.governance = set(Some(to_json(&review, REVIEW)?));
+        }
         let changed = change.update(&write.tx).await;
         changed.map_err(db(RECORDING))?;
         if is_news {
@@ -155,6 +162,8 @@ impl PullRequestLifeStore for Database {
             told,
             progress: PrProgress { phase, commit, error },
             life,
+            // It is of automations alone.
+            governed: _,
             created_at,
             updated_at,
         } = adopted;

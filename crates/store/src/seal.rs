@@ -124,6 +124,12 @@ fn place(column: SealedColumn) -> Place {
         SealedColumn::PrInstanceSeed => ("pr_instances", "seed", Some("id"), OWN, KeyPurpose::Secrets),
         SealedColumn::PrRequestKey => ("pr_request_keys", "asked", Some("id"), OWN, KeyPurpose::Secrets),
         SealedColumn::PrSecret => ("pr_secrets", "content", Some("id"), OWN, KeyPurpose::Secrets),
+        SealedColumn::PrGovernanceSecret => {
+            ("pr_governances", "secret", Some("id"), OWN, KeyPurpose::Secrets)
+        }
+        SealedColumn::PullRequestGovernance => {
+            ("pull_requests", "governance_state", Some("id"), OWN, KeyPurpose::Secrets)
+        }
     };
     Place { table, column, id, project, purpose }
 }
@@ -168,7 +174,9 @@ fn key(column: SealedColumn) -> Option<Key> {
         | SealedColumn::PullRequestAsked
         | SealedColumn::PrInstanceSeed
         | SealedColumn::PrRequestKey
-        | SealedColumn::PrSecret => ("id", None),
+        | SealedColumn::PrSecret
+        | SealedColumn::PrGovernanceSecret
+        | SealedColumn::PullRequestGovernance => ("id", None),
     };
     Some(Key { id, number })
 }

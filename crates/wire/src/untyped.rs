@@ -270,8 +270,8 @@ operations! {
     ReadPrAutomation(Query, "prAutomation") -> Value = "$id: ID!", concat!(
         "prAutomation(id: $id) {
     id name role documentation icon darkIcon addon labels identifier branch branchPrefix title message patch mayCreate
-    insertedAt updatedAt project { id name } connection { id name } repository { id url } cluster { id handle }
-    service { id name } ", git!(), "
+    insertedAt updatedAt project { id name } connection { id name } governance { id name } repository { id url }
+    cluster { id handle } service { id name } ", git!(), "
     configuration {
       type name default documentation longform displayName placeholder page optional values
       condition { operation field value } validation { regex json uniqBy { scope } }

@@ -7,7 +7,7 @@ use plural_core::ids::ProjectId;
 use plural_core::policy::{BindingsChange, Role};
 use plural_core::pr_automation::{NewPrAutomation, PrAutomationChange, PrAutomationLinksChange};
 use plural_core::pr_automation_spec::{PrAutomationSpecChange, PrCreates};
-use plural_core::specs::Name;
+use plural_core::specs::{Change, Name};
 
 use super::{
     binding::{PolicyBinding, bindings_of},
@@ -23,6 +23,7 @@ use super::{
         PrAiSpecAttributes, PrAutomationCreateSpec, PrAutomationCreateSpecAttributes, PrAutomationDeleteSpec,
         PrAutomationUpdateSpec, PrConfirmation, PrLuaSpec, PrRole, PrSecrets, PrVendorSpec,
     },
+    pr_governance::PrGovernance,
     project::Project,
     record::{by_id, one, page_of},
     request::request,
@@ -187,6 +188,11 @@ impl PrAutomation {
         nullable(by_id::<plural_core::service::Service, _>(ctx, self.0.links.service_id)).await
     }
 
+    /// Who confirms the pull requests that it opens; absent when there is none, or you may not see it.
+    async fn governance(&self, ctx: &Context<'_>) -> Nullable<PrGovernance> {
+        nullable(by_id::<plural_core::pr_governance::PrGovernance, _>(ctx, self.0.links.governance_id)).await
+    }
+
     /// Where it belongs; absent when you may see the automation but not its project.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
         nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
@@ -286,7 +292,8 @@ pub(crate) struct PrAutomationAttributes {
     project_id: Option<ID>,
     /// The repository of external templates.
     repository_id: Option<ID>,
-    /// Refused: there is no governance.
+    /// Who confirms the pull requests that it opens from then on: of its project, or, for administrators, of the whole installation; an empty
+    /// text ends it.
     governance_id: Option<ID>,
     /// What is asked.
     configuration: List<PrConfigurationAttributes>,
@@ -365,11 +372,7 @@ impl PrAutomationAttributes {
             catalog_id.is_some(),
             "is not built: there are no catalogs yet. Leave it out",
         )?;
-        unsupported(
-            "attributes.governanceId",
-            governance_id.is_some(),
-            "is not built: there is no governance of pull requests yet. Leave it out, and have the host require reviews",
-        )?;
+        let ends_governance = governance_id.as_ref().is_some_and(|id| id.is_empty());
         let spec = PrAutomationSpecChange {
             documentation,
             icon,
@@ -401,6 +404,14 @@ impl PrAutomationAttributes {
                 repository_id: id_in("attributes.repositoryId", repository_id.as_deref())?,
                 cluster_id: id_in("attributes.clusterId", cluster_id.as_deref())?,
                 service_id: id_in("attributes.serviceId", service_id.as_deref())?,
+                governance_id: match governance_id.filter(|id| !id.is_empty()) {
+                    Some(id) => Change::Set(
+                        super::error::id(&id)
+                            .map_err(|error: plural_core::Error| error.named_in("attributes.governanceId"))?,
+                    ),
+                    None if ends_governance => Change::Clear,
+                    None => Change::Keep,
+                },
             },
             spec,
             bindings: BindingsChange {

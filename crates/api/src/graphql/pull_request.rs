@@ -14,6 +14,7 @@ use super::{
     error::{IntoGraphql as _, List, Nullable, id, id_in, list, nullable},
     page::{connection, page_args},
     pr_automation::PrAutomation,
+    pr_governance::PullRequestGovernance,
     project::Project,
     pull_request_life::{PullRequestChecks, PullRequestReviews},
     pull_request_secret::PullRequestSecret,
@@ -161,6 +162,11 @@ impl PullRequest {
     /// What reviewers say; absent where the host does not tell.
     async fn reviews(&self) -> Option<PullRequestReviews> {
         self.0.life.facts.reviews.map(Into::into)
+    }
+
+    /// Who has to confirm it before it is merged, and how that stands; absent where it has no governance.
+    async fn governance(&self) -> Option<PullRequestGovernance> {
+        self.0.governed.clone().map(Into::into)
     }
 
     /// When that was asked for which is recorded here; absent before it was read back.

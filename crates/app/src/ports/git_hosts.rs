@@ -195,6 +195,8 @@ pub trait Host: HostPulls {
     /// Merges while the head is this commit, else [`HostCause::Moved`].
     async fn merge(&self, repository: &str, number: u64, head: &str, method: PrMergeMethod)
     -> HostResult<()>;
+    /// Approves this head, with a text; [`HostCause::Moved`] when the head is another. Hosts refuse that to whoever opened it.
+    async fn approve(&self, repository: &str, number: u64, head: &str, text: &str) -> HostResult<()>;
     /// Closes without a merge; one that is merged is a conflict.
     async fn close(&self, repository: &str, number: u64) -> HostResult<()>;
     /// Has a webhook that sends to this address and proves itself with the secret: makes it, or sets the secret of the one that is there.

@@ -437,6 +437,11 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("pr contracts", None),
     ("pr create", Some("add-service --set name=shop")),
     ("pr describe", Some("0190b8a2-7c11-7def-8000-0123456789ab")),
+    ("pr governance create", Some("board --connection github --webhook-url https://board.invalid")),
+    ("pr governance delete", Some("board --yes")),
+    ("pr governance describe", Some("board")),
+    ("pr governance list", Some("")),
+    ("pr governance update", Some("board --no-secret")),
     ("pr instances describe", Some("0190b8a2-7c11-7def-8000-0123456789ab")),
     // Its differences are files.
     ("pr instances diff", Some("0190b8a2-7c11-7def-8000-0123456789ab -o json")),

@@ -25,6 +25,7 @@ mod key_encryption;
 mod original_clients;
 mod passkeys;
 mod pr_automations;
+mod pr_governances;
 mod pr_instances;
 mod previous_build;
 mod project_invites;

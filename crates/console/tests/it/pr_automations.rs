@@ -155,7 +155,6 @@ async fn what_is_not_built_is_refused_by_name(database: TestDatabase) {
     for (more, expected) in [
         (json!({"ai": {"prompt": "make it so"}}), "attributes.ai"),
         (json!({"catalogId": id}), "attributes.catalogId"),
-        (json!({"governanceId": id}), "attributes.governanceId"),
         (json!({"proxy": {"url": "http://proxy.example.com:3128"}}), "attributes.proxy"),
         (json!({"connectionId": null}), "attributes.connectionId"),
         (json!({"title": ""}), "attributes.title"),

@@ -114,6 +114,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "follow_merge",
                 "plan_pull_request",
                 "tell_pull_request",
+                "govern_pull_request",
             ]
             .into_iter()
             .filter(|kind| !kinds.contains(kind)),

@@ -16,6 +16,7 @@ use plural_app::ports::git::{
     GitReach, KeepMirror, Merged, MirrorBundle, SourceSpec,
 };
 use plural_app::ports::git_hosts::{GitHosts, Host, HostSecrets};
+use plural_app::ports::governances::{GovernanceAnswer, GovernanceCall, Governances};
 use plural_app::ports::previews::{Preview, Previews};
 use plural_app::ports::rules::Rules;
 use plural_app::ports::scaffolds::{
@@ -351,6 +352,17 @@ impl Rules for FakeGit {
 impl GitHosts for FakeGit {
     fn connect(&self, _: &ScmConnection, _: HostSecrets) -> Result<Arc<dyn Host>> {
         Err(Error::invalid("connection", "no git host is reached here"))
+    }
+}
+
+#[async_trait]
+impl Governances for FakeGit {
+    fn check(&self, _: &str) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
+    async fn call(&self, _: GovernanceCall) -> std::result::Result<GovernanceAnswer, String> {
+        Err("no governance is reached here".to_owned())
     }
 }
 

@@ -66,6 +66,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("savedViews", ""),
     ("prAutomation", "(id: \"$automation\")"),
     ("prAutomations", ""),
+    ("prGovernance", "(id: \"$governance\")"),
+    ("prGovernances", ""),
     ("prInstance", "(id: \"$instance\")"),
     ("prInstances", ""),
     ("pullRequest", "(id: \"$opened\")"),
@@ -102,7 +104,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
 ];
 
 /// What can be listened for. An event holds ids and a cursor; who hears of which id is asked in `deltas.rs`.
-pub(super) const SUBSCRIPTIONS: &[(&str, &str)] = &[("clusterDelta", ""), ("infrastructureStackDelta", ""), ("serviceDeploymentDelta", "")];
+pub(super) const SUBSCRIPTIONS: &[(&str, &str)] =
+    &[("clusterDelta", ""), ("infrastructureStackDelta", ""), ("serviceDeploymentDelta", "")];
 
 /// Mutations that change nothing that another one looks at: their answers are swept, too, and some types are answered
 /// by nothing else.
@@ -150,6 +153,10 @@ fn planted(column: SealedColumn) -> Result<&'static str, &'static str> {
         SealedColumn::StackFiles | SealedColumn::StackRunFiles => Ok("file of a stack"),
         SealedColumn::ScmSecrets => Ok("token of a connection"),
         SealedColumn::ScmWebhookHmac => Ok("secret of a webhook of a git host"),
+        SealedColumn::PrGovernanceSecret => Ok("secret of a governance"),
+        SealedColumn::PullRequestGovernance => {
+            Err("a governance answers it, and none is called here: `pr_governances.rs` looks for it")
+        }
         // Cleared when the pull request is open.
         SealedColumn::PullRequestAsked => Err("it is there while a pull request is opened only"),
         SealedColumn::PrInstanceSeed => {
@@ -429,6 +436,14 @@ impl World {
             "connectionId": scm, "type": "GITEA", "owner": "acme", "hmac": canaries.plant("secret of a webhook of a git host"),
         });
         let hook = made(create, json!({"a": hook})).await;
+        let create = "mutation ($a: PrGovernanceAttributes!) { upsertPrGovernance(attributes: $a) { id } }";
+        let governance = json!({
+            "type": "WEBHOOK", "name": "board", "connectionId": scm, "projectId": t.project,
+            "configuration": {"webhook": {
+                "url": "https://governance.invalid", "secret": canaries.plant("secret of a governance"),
+            }},
+        });
+        let governance = made(create, json!({"a": governance})).await;
         let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
         let app = json!({
             "name": "app", "type": "GITHUB", "projectId": t.project, "repositories": ["acme/**"],
@@ -559,6 +574,7 @@ impl World {
             ("fleet", fleet),
             ("fleet_part", fleet_part),
             ("hook", hook),
+            ("governance", governance),
             ("machine", account),
             ("credential", credential),
             ("registration", registration["id"].as_str().unwrap().to_owned()),

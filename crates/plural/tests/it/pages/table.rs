@@ -315,6 +315,15 @@ pub(super) const PAGES: &[Followed] = &[
         ..NOTHING
     },
     Followed {
+        page: "docs/pr-governance.md",
+        before: "printf a-token > token.txt && printf 0123456789abcdef > board.secret && \
+                 plural cd scm-connections create approver --type github --repository 'acme/*' --token-file token.txt && \
+                 plural cd scm-connections create opener --type github --repository 'acme/*' --token-file token.txt && \
+                 echo '{name: add-reviewed, identifier: acme/shop, title: Add it, message: Adds it}' > reviewed.yaml && \
+                 plural pr automations create --file reviewed.yaml --connection opener",
+        ..NOTHING
+    },
+    Followed {
         page: "docs/pr-instances.md",
         before: "printf a-token > token.txt && \
                  plural cd scm-connections create generated --type github --repository 'acme/*' --token-file token.txt && \

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::Result;
 use plural_core::ids::{ClusterId, PrAutomationId, ProjectId, PullRequestId, ServiceId, StackId};
+use plural_core::merge_window::PrMerging;
 use plural_core::pr_automation::{PrAutomation, target_allowed};
 use plural_core::pull_request::{HostPullRequest, PrPhase, PrProgress, PrStatus, PrWork, PullRequest};
 use plural_core::pull_request_life::PrLife;
@@ -162,6 +163,7 @@ impl App {
             told,
             progress: PrProgress::OPENED,
             life: PrLife::default(),
+            merging: PrMerging { windows: automation.merge_windows.clone(), ..PrMerging::default() },
             created_at: at,
             updated_at: at,
         };

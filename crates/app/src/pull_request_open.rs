@@ -10,6 +10,7 @@ use plural_core::data_key::KeyOwner;
 use plural_core::form::{FormQuestion, Known, QuestionType, UniqueIn, answers, context};
 use plural_core::group::Group;
 use plural_core::ids::{PrAutomationId, PrInstanceId, PullRequestId, ScmConnectionId};
+use plural_core::merge_window::PrMerging;
 use plural_core::pr_automation::{PrAutomation, target_allowed};
 use plural_core::pr_automation_spec::PrAutomationSpec;
 use plural_core::pr_instance::PrGenerated;
@@ -187,6 +188,7 @@ impl App {
             },
             progress: PrProgress { phase: PrPhase::Pending, commit: None, error: None },
             life: PrLife::default(),
+            merging: PrMerging { windows: automation.merge_windows.clone(), ..PrMerging::default() },
             created_at: at,
             updated_at: at,
         };

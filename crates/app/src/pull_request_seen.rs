@@ -41,6 +41,7 @@ impl App {
 mod tests {
     use chrono::DateTime;
     use plural_core::ids::{ProjectId, PullRequestId, ScmConnectionId};
+    use plural_core::merge_window::PrMerging;
     use plural_core::pull_request::{HostPullRequest, PrProgress};
     use plural_core::pull_request_life::PrLife;
 
@@ -63,6 +64,7 @@ mod tests {
             },
             progress: PrProgress::OPENED,
             life: PrLife::default(),
+            merging: PrMerging::default(),
             created_at: DateTime::UNIX_EPOCH,
             updated_at: DateTime::UNIX_EPOCH,
         }

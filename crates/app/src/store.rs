@@ -70,6 +70,7 @@ use crate::project_stack_rules::ProjectStackRulesStore;
 use crate::proxy::ProxyStore;
 use crate::pull_request::PullRequestStore;
 use crate::pull_request_life::PullRequestLifeStore;
+use crate::pull_request_merge::PullRequestMergeStore;
 use crate::recording::RecordingStore;
 use crate::records::{Records, SortedRecords};
 use crate::registration_token::RegistrationTokenStore;
@@ -138,6 +139,7 @@ stores! {
     PrInstanceStore,
     PullRequestStore,
     PullRequestLifeStore,
+    PullRequestMergeStore,
     TokenStore,
     ClusterStore,
     ClusterFacetStore,

@@ -67,6 +67,7 @@ mod project_limits;
 mod project_stack_rules;
 mod pull_request;
 mod pull_request_life;
+mod pull_request_merge;
 mod quota;
 mod recording;
 mod recording_policy;

@@ -17,6 +17,7 @@ use crate::convert::{json, parse, to_json, word};
 use crate::database::Database;
 use crate::error::{db, gone_or, unique};
 use crate::page::search;
+use crate::pull_request_merge::{read_windows, written_windows};
 use crate::records::{Guard, Table};
 use crate::transaction::set;
 use crate::{cluster, policy, project, repository, scm_connection, service, transaction};
@@ -41,6 +42,7 @@ pub(crate) mod row {
         pub updated_at: DateTimeUtc,
         pub revision: i64,
         pub digest: Option<String>,
+        pub merge_windows: Option<Json>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -71,6 +73,7 @@ impl TryFrom<row::Model> for PrAutomation {
             updated_at,
             revision,
             digest: _,
+            merge_windows,
         } = row;
         Ok(Self {
             id: PrAutomationId::from_uuid(id),
@@ -84,6 +87,7 @@ impl TryFrom<row::Model> for PrAutomation {
                 service_id: service_id.map(ServiceId::from_uuid),
             },
             spec: json(spec, SPEC)?,
+            merge_windows: read_windows(merge_windows)?,
             revision,
             created_at,
             updated_at,
@@ -156,8 +160,18 @@ impl PrAutomationStore for Database {
         automation: &PrAutomation,
         grant: Option<&Grant>,
     ) -> Result<()> {
-        let PrAutomation { id, project_id, name, role, links, spec, revision, created_at, updated_at } =
-            automation;
+        let PrAutomation {
+            id,
+            project_id,
+            name,
+            role,
+            links,
+            spec,
+            merge_windows,
+            revision,
+            created_at,
+            updated_at,
+        } = automation;
         let PrAutomationLinks { connection_id, repository_id, cluster_id, service_id } = links;
         let write = self.write().await?;
         // It must not go while something is made in it.
@@ -180,6 +194,7 @@ impl PrAutomationStore for Database {
             updated_at: set(*updated_at),
             revision: set(*revision),
             digest: set(Some(spec.digest()?)),
+            merge_windows: set(written_windows(merge_windows)?),
         };
         row.insert(&write.tx).await.map_err(unique("making an automation", UNIQUE))?;
         policy::grant_in_tx(&write, grant).await?;
@@ -193,8 +208,18 @@ impl PrAutomationStore for Database {
         after: &PrAutomation,
         grant: Option<&Grant>,
     ) -> Result<()> {
-        let PrAutomation { id, project_id: _, name, role, links, spec, revision, created_at: _, updated_at } =
-            after;
+        let PrAutomation {
+            id,
+            project_id: _,
+            name,
+            role,
+            links,
+            spec,
+            merge_windows,
+            revision,
+            created_at: _,
+            updated_at,
+        } = after;
         let PrAutomationLinks { connection_id, repository_id, cluster_id, service_id } = links;
         let write = self.write().await?;
         // What it uses is locked before it, as whoever makes one does.
@@ -205,7 +230,8 @@ impl PrAutomationStore for Database {
         let stored = stored.map_err(db("reading an automation"))?.ok_or(Error::not_found(NOUN))?;
         // Whether it may change that repository through that connection was decided from these.
         let found = PrAutomation::try_from(stored)?;
-        if found.links != by.target().links || found.spec != by.target().spec {
+        let PrAutomation { links: was, spec: asked, merge_windows: windows, .. } = by.target();
+        if found.links != *was || found.spec != *asked || found.merge_windows != *windows {
             return Err(Error::conflict(
                 "somebody else changed the automation at the same time: look at it and try again",
             ));
@@ -222,6 +248,7 @@ impl PrAutomationStore for Database {
             updated_at: set(*updated_at),
             revision: set(*revision),
             digest: set(Some(spec.digest()?)),
+            merge_windows: set(written_windows(merge_windows)?),
             ..Default::default()
         };
         let gone = gone_or(NOUN, unique("changing an automation", UNIQUE));

@@ -11,6 +11,7 @@ use plural_core::access::Visibility;
 use plural_core::ids::{
     ClusterId, PrAutomationId, ProjectId, PullRequestId, ScmConnectionId, ServiceId, StackId,
 };
+use plural_core::merge_window::PrMerging;
 use plural_core::policy::PolicyNoun;
 use plural_core::pr_automation::PrAutomation;
 use plural_core::pull_request::{HostPullRequest, PrPhase, PrProgress, PrStatus, PrWork, PullRequest};
@@ -26,6 +27,7 @@ use crate::convert::{json, to_json, word};
 use crate::database::Database;
 use crate::error::{db, unique};
 use crate::page::search;
+use crate::pull_request_merge::{WISH, read_windows, written_windows};
 use crate::records::{Guard, Table};
 use crate::transaction::set;
 use crate::{policy, pr_automation, pr_instance, service};
@@ -62,6 +64,10 @@ pub(crate) mod row {
         pub cluster_id: Option<Uuid>,
         pub read_at: Option<DateTimeUtc>,
         pub polled_at: Option<DateTimeUtc>,
+        pub merge_windows: Option<Json>,
+        pub merge_wish: Option<Json>,
+        pub merge_due_at: Option<DateTimeUtc>,
+        pub merge_begun_at: Option<DateTimeUtc>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -107,6 +113,10 @@ impl TryFrom<row::Model> for PullRequest {
             cluster_id,
             read_at,
             polled_at: _,
+            merge_windows,
+            merge_wish,
+            merge_due_at,
+            merge_begun_at,
         } = row;
         let phase = word(PrPhase::parse(&phase), "the phase of a pull request")?;
         let url = if url.starts_with(PENDING) { String::new() } else { url };
@@ -127,6 +137,12 @@ impl TryFrom<row::Model> for PullRequest {
             told: HostPullRequest { url, repository, branch, title, status, labels },
             progress: PrProgress { phase, commit: commit_sha, error },
             life: PrLife { head: head_sha, facts, links, read_at },
+            merging: PrMerging {
+                windows: read_windows(merge_windows)?,
+                wish: merge_wish.map(|wish| json(wish, WISH)).transpose()?,
+                due_at: merge_due_at,
+                begun_at: merge_begun_at,
+            },
             created_at,
             updated_at,
         })
@@ -220,6 +236,7 @@ impl PullRequestStore for Database {
             updated_at,
             progress: _,
             life: _,
+            merging,
         } = opened;
         let HostPullRequest { url, repository, branch, title, status, labels } = told;
         let write = self.write().await?;
@@ -261,6 +278,7 @@ impl PullRequestStore for Database {
             row.url = set(url.clone());
             row.created_at = set(*created_at);
             row.phase = set(PrPhase::Opened.as_str().to_owned());
+            row.merge_windows = set(written_windows(&merging.windows)?);
             row.insert(&write.tx).await.map_err(unique(doing, UNIQUE))?
         };
         pr_instance::settle_in_tx(&write.tx, PullRequestId::from_uuid(row.id), &settled, *updated_at).await?;
@@ -287,6 +305,7 @@ impl PullRequestStore for Database {
             told,
             progress: PrProgress { phase, commit, error },
             life: _,
+            merging,
             created_at,
             updated_at,
         } = begun;
@@ -313,6 +332,7 @@ impl PullRequestStore for Database {
             error: set(error.clone()),
             work: set(Some(to_json(work, WORK)?)),
             asked: set(Some(asked.as_bytes().to_vec())),
+            merge_windows: set(written_windows(&merging.windows)?),
             ..Default::default()
         };
         row.insert(&write.tx).await.map_err(unique("recording a pull request", UNIQUE))?;

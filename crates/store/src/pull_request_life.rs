@@ -22,7 +22,7 @@ use crate::database::Database;
 use crate::error::{db, unique_constraint};
 use crate::pull_request::{FACTS, LABELS, row};
 use crate::transaction::set;
-use crate::{pr_instance, scm_connection};
+use crate::{pr_instance, pull_request_merge, scm_connection};
 
 /// Open ones of a repository that are looked at in one pass.
 const MOST_OPEN: u64 = 1_000;
@@ -132,6 +132,10 @@ impl PullRequestLifeStore for Database {
             change.updated_at = set(at);
             write_life(&mut change, &life)?;
         }
+        let merging = before.merging.clone().seen(*status, life.head.as_deref());
+        if merging != before.merging {
+            pull_request_merge::write(&mut change, &merging)?;
+        }
         let changed = change.update(&write.tx).await;
         changed.map_err(db(RECORDING))?;
         if is_news {
@@ -153,6 +157,8 @@ impl PullRequestLifeStore for Database {
             told,
             progress: PrProgress { phase, commit, error },
             life,
+            // Nobody said yet when it may be merged.
+            merging: _,
             created_at,
             updated_at,
         } = adopted;

@@ -15,6 +15,7 @@ use super::{
     pr_automation::PrAutomation,
     project::Project,
     pull_request_life::{PullRequestChecks, PullRequestReviews},
+    pull_request_merge::PullRequestMerging,
     record::{by_id, one, page_of},
     request::request,
     service::ServiceDeployment,
@@ -159,6 +160,11 @@ impl PullRequest {
     /// What reviewers say; absent where the host does not tell.
     async fn reviews(&self) -> Option<PullRequestReviews> {
         self.0.life.facts.reviews.map(Into::into)
+    }
+
+    /// When it may be merged, and the merge that somebody asked for.
+    async fn merging(&self, ctx: &Context<'_>) -> Option<PullRequestMerging> {
+        Some(PullRequestMerging::at(&self.0.merging, request(ctx).op.now()))
     }
 
     /// When that was asked for which is recorded here; absent before it was read back.

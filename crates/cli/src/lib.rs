@@ -51,6 +51,7 @@ mod pr_automations;
 mod pr_files;
 mod pr_instances;
 mod pr_life;
+mod pr_merge;
 mod pr_open;
 mod pr_plan;
 mod pr_test;

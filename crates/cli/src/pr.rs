@@ -12,7 +12,8 @@ use crate::{
     output::{self, Row, age, or_dash},
     pr_automations::{self, PrAutomationsArgs},
     pr_instances::{self, PrInstancesArgs, PrOutdatedArgs, PrUninstallArgs, PrUpgradeArgs},
-    pr_life::{self, PrCloseArgs, PrDescribeArgs, PrMergeArgs, PrRefreshArgs},
+    pr_life::{self, PrCloseArgs, PrDescribeArgs, PrRefreshArgs},
+    pr_merge::{self, PrMergeArgs, PrWindowsArgs},
     pr_open::{self, PrCreateArgs, PrPreviewArgs},
     pr_plan::{self, PrPlanArgs, PrReleaseArgs},
     pr_test::{self, ContractsArgs, TemplateArgs, TestArgs},
@@ -43,6 +44,7 @@ enum PrCommand {
     Plan(PrPlanArgs),
     Release(PrReleaseArgs),
     Merge(PrMergeArgs),
+    Windows(PrWindowsArgs),
     Close(PrCloseArgs),
     Refresh(PrRefreshArgs),
     Automations(PrAutomationsArgs),
@@ -72,6 +74,7 @@ impl PrArgs {
             | PrCommand::Plan(_)
             | PrCommand::Release(_)
             | PrCommand::Merge(_)
+            | PrCommand::Windows(_)
             | PrCommand::Close(_)
             | PrCommand::Refresh(_)
             | PrCommand::Automations(_)
@@ -183,7 +186,10 @@ pub(crate) async fn run(
             pr_life::describe(args, &connect(&connection, terminal)?.client, terminal).await
         }
         PrCommand::Merge(args) => {
-            pr_life::merge(args, &connect(&connection, terminal)?.client, terminal).await
+            pr_merge::merge(args, &connect(&connection, terminal)?.client, terminal).await
+        }
+        PrCommand::Windows(args) => {
+            pr_merge::windows(args, &connect(&connection, terminal)?.client, terminal).await
         }
         PrCommand::Close(args) => {
             pr_life::close(args, &connect(&connection, terminal)?.client, terminal).await

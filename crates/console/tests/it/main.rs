@@ -30,6 +30,7 @@ mod previous_build;
 mod project_invites;
 mod pull_request_hosts;
 mod pull_request_life;
+mod pull_request_merge;
 mod pull_requests;
 mod registration;
 mod reseal;

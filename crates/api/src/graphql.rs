@@ -47,6 +47,7 @@ mod project;
 mod project_limits;
 mod pull_request;
 mod pull_request_life;
+mod pull_request_merge;
 mod pull_request_secret;
 mod question;
 mod record;
@@ -194,6 +195,7 @@ part! { SelfServiceQueries, SelfServiceMutations:
     pr_instance(query PrInstanceQuery; mutation PrInstanceMutation);
     pull_request(query PullRequestQuery; mutation PullRequestMutation);
     pull_request_life(mutation PullRequestLifeMutation);
+    pull_request_merge(mutation PullRequestMergeMutation);
     scm_connection(query ScmConnectionQuery; mutation ScmConnectionMutation);
     scm_webhook(query ScmWebhookQuery; mutation ScmWebhookMutation);
 }

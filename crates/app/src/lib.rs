@@ -81,6 +81,7 @@ pub mod pull_request_key;
 pub mod pull_request_life;
 mod pull_request_links;
 mod pull_request_made;
+pub mod pull_request_merge;
 pub mod pull_request_open;
 mod pull_request_seen;
 pub mod question;

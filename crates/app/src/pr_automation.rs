@@ -84,7 +84,7 @@ impl App {
     /// comes with bindings of its own. Connections of the whole installation are readable for administrators only, so they decide
     /// which repositories are changed through one.
     pub async fn pr_automation_create(&self, ctx: &OpCtx, new: NewPrAutomation) -> Result<PrAutomation> {
-        let NewPrAutomation { name, project_id, role, links, spec, bindings } = new;
+        let NewPrAutomation { name, project_id, role, links, spec, merge_windows, bindings } = new;
         let PrAutomationLinksChange { connection_id, repository_id, cluster_id, service_id, governance_id } =
             links;
         let governance_id = governance_id.over(None);
@@ -112,6 +112,7 @@ impl App {
             role,
             links,
             spec,
+            merge_windows: merge_windows.unwrap_or_default(),
             revision: 1,
             created_at: at,
             updated_at: at,
@@ -130,7 +131,7 @@ impl App {
         change: PrAutomationChange,
     ) -> Result<PrAutomation> {
         let selector = PrAutomationSelector::Id(id);
-        let PrAutomationChange { name, project_id, role, links, spec, bindings } = change;
+        let PrAutomationChange { name, project_id, role, links, spec, merge_windows, bindings } = change;
         let grant = if bindings.is_empty() {
             None
         } else {
@@ -167,6 +168,7 @@ impl App {
             role: role.or(automation.role),
             links,
             spec,
+            merge_windows: merge_windows.unwrap_or_else(|| automation.merge_windows.clone()),
             updated_at: ctx.now(),
             ..(*automation).clone()
         };

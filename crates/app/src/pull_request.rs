@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use plural_core::Result;
 use plural_core::idempotency_key::IdempotencyKey;
 use plural_core::ids::{ClusterId, PrAutomationId, ProjectId, PullRequestId, ServiceId, StackId, UserId};
+use plural_core::merge_window::PrMerging;
 use plural_core::pr_automation::{PrAutomation, target_allowed};
 use plural_core::pr_governance::PrGoverned;
 use plural_core::pull_request::{HostPullRequest, PrPhase, PrProgress, PrStatus, PrWork, PullRequest};
@@ -189,6 +190,7 @@ impl App {
             progress: PrProgress::OPENED,
             life: PrLife::default(),
             governed: automation.links.governance_id.map(PrGoverned::new),
+            merging: PrMerging { windows: automation.merge_windows.clone(), ..PrMerging::default() },
             created_at: at,
             updated_at: at,
         };

@@ -7,9 +7,10 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::future::join_all;
 use plural_core::ids::{PullRequestId, RepositoryId, ScmConnectionId};
+use plural_core::merge_window::PrMerging;
 use plural_core::pr_automation::target_allowed;
 use plural_core::pull_request::{HostPullRequest, PrProgress, PrStatus, PullRequest};
-use plural_core::pull_request_life::{PrFacts, PrLife, PrLinks, PrMarkers, PrMergeMethod};
+use plural_core::pull_request_life::{PrFacts, PrLife, PrLinks, PrMarkers};
 use plural_core::scm_connection::ScmConnection;
 use plural_core::scm_webhook::identities;
 use plural_core::{Error, Result};
@@ -46,7 +47,7 @@ const GONE_AFTER: TimeDelta = TimeDelta::minutes(10);
 /// Bytes of why one could not be read.
 const MAX_ERROR: usize = 1024;
 /// When one is read back after somebody changed it, should the console end before it does so itself.
-const AFTERWARDS: std::time::Duration = std::time::Duration::from_secs(30);
+pub(crate) const AFTERWARDS: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// What was read of a pull request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,6 +167,7 @@ impl App {
             life,
             // Who has to confirm it is in no text that its author writes.
             governed: None,
+            merging: PrMerging::default(),
             created_at: at,
             updated_at: at,
         };
@@ -187,7 +189,7 @@ impl App {
         self.pull_request_reread(&before, number).await.map(drop)
     }
 
-    async fn pull_request_reread(&self, before: &PullRequest, number: u64) -> Result<PullRequest> {
+    pub(crate) async fn pull_request_reread(&self, before: &PullRequest, number: u64) -> Result<PullRequest> {
         let at = self.now();
         let read = match Box::pin(self.pull_request_asked(before, number, at)).await {
             Ok(read) => read,
@@ -270,7 +272,9 @@ impl App {
 
     /// Records what was read, with what follows; what is recorded then.
     async fn pull_request_write(&self, before: &PullRequest, read: &PullRequestRead) -> Result<PullRequest> {
-        let after = PullRequest { told: read.told.clone(), life: read.life.clone(), ..before.clone() };
+        let merging = before.merging.clone().seen(read.told.status, read.life.head.as_deref());
+        let after =
+            PullRequest { told: read.told.clone(), life: read.life.clone(), merging, ..before.clone() };
         let jobs = Self::pull_request_seen(before, &after)?;
         if self.store.pull_request_read_back(before.id, read, &jobs, self.now()).await? {
             return Ok(after);
@@ -455,40 +459,6 @@ impl App {
         self.pull_request_reread(&known, number).await
     }
 
-    /// Merges one, as long as its head is this commit, or else the one that is recorded; needs the right to change it.
-    ///
-    /// # Errors
-    /// [`Error::Conflict`] where the head is another, or the host does not merge it.
-    pub async fn pull_request_merge(
-        &self,
-        ctx: &OpCtx,
-        id: PullRequestId,
-        head: Option<String>,
-        method: PrMergeMethod,
-    ) -> Result<PullRequest> {
-        let known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
-        let number = known.number()?;
-        let head = head.or_else(|| known.life.head.clone()).ok_or_else(|| {
-            Error::conflict("its head is not known yet: read it back first, and look at what is merged")
-        })?;
-        let is_commit = matches!(head.len(), 40 | 64) && head.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !is_commit {
-            return Err(Error::invalid(
-                "head",
-                "must be the whole id of a commit: 40 or 64 hexadecimal digits",
-            ));
-        }
-        if known.told.status == PrStatus::Closed {
-            return Err(Error::conflict("the pull request is closed: open it again at its host first"));
-        }
-        self.pull_request_governed(&known, &head).await?;
-        let host = self.pull_request_host(&known).await?;
-        let job = job_of(id)?.after(AFTERWARDS);
-        self.store.pull_request_acted(known.audited(ctx, "pullRequest.merge"), &job).await?;
-        host.merge(&known.told.repository, number, &head, method).await.map_err(refused)?;
-        self.pull_request_done(&known, number, PrStatus::Merged).await
-    }
-
     /// Closes one without a merge; needs the right to change it.
     ///
     /// # Errors
@@ -514,7 +484,7 @@ impl App {
     }
 
     /// What is recorded after the host did something. Where it cannot be read at this moment, it is what the host was heard to do.
-    async fn pull_request_done(
+    pub(crate) async fn pull_request_done(
         &self,
         known: &PullRequest,
         number: u64,
@@ -536,7 +506,7 @@ impl App {
     }
 }
 
-fn job_of(id: PullRequestId) -> Result<NewJob> {
+pub(crate) fn job_of(id: PullRequestId) -> Result<NewJob> {
     NewJob::of::<ReadPullRequest>(&KnownPullRequest { id })
 }
 
@@ -602,7 +572,7 @@ fn as_told<T>(read: HostResult<Option<T>>) -> Result<Option<T>> {
 }
 
 /// A host that says no to whoever asked is no bad input.
-fn refused(error: HostError) -> Error {
+pub(crate) fn refused(error: HostError) -> Error {
     match error.cause {
         HostCause::Refused | HostCause::NotFound => Error::conflict(error.message),
         HostCause::Later | HostCause::Moved | HostCause::Conflict => error.into(),

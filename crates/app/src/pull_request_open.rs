@@ -12,6 +12,7 @@ use plural_core::form::{FormQuestion, Known, QuestionType, UniqueIn, answers, co
 use plural_core::group::Group;
 use plural_core::idempotency_key::IdempotencyKey;
 use plural_core::ids::{PrAutomationId, PrInstanceId, PullRequestId, ScmConnectionId};
+use plural_core::merge_window::PrMerging;
 use plural_core::pr_automation::{PrAutomation, target_allowed};
 use plural_core::pr_automation_spec::PrAutomationSpec;
 use plural_core::pr_governance::PrGoverned;
@@ -211,6 +212,7 @@ impl App {
             progress: PrProgress { phase: PrPhase::Pending, commit: None, error: None },
             life: PrLife::default(),
             governed: automation.links.governance_id.map(PrGoverned::new),
+            merging: PrMerging { windows: automation.merge_windows.clone(), ..PrMerging::default() },
             created_at: at,
             updated_at: at,
         };

@@ -48,6 +48,7 @@ impl App {
 mod tests {
     use chrono::DateTime;
     use plural_core::ids::{PrGovernanceId, ProjectId, PullRequestId, ScmConnectionId};
+    use plural_core::merge_window::PrMerging;
     use plural_core::pr_governance::{PrGoverned, PrReview};
     use plural_core::pull_request::{HostPullRequest, PrProgress};
     use plural_core::pull_request_life::PrLife;
@@ -72,6 +73,7 @@ mod tests {
             progress: PrProgress::OPENED,
             life: PrLife::default(),
             governed: None,
+            merging: PrMerging::default(),
             created_at: DateTime::UNIX_EPOCH,
             updated_at: DateTime::UNIX_EPOCH,
         }

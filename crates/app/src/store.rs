@@ -74,6 +74,7 @@ use crate::project_stack_rules::ProjectStackRulesStore;
 use crate::proxy::ProxyStore;
 use crate::pull_request::PullRequestStore;
 use crate::pull_request_life::PullRequestLifeStore;
+use crate::pull_request_merge::PullRequestMergeStore;
 use crate::recording::RecordingStore;
 use crate::records::{Records, SortedRecords};
 use crate::registration_token::RegistrationTokenStore;
@@ -144,6 +145,7 @@ stores! {
     PrSecretStore,
     PullRequestStore,
     PullRequestLifeStore,
+    PullRequestMergeStore,
     TokenStore,
     ClusterStore,
     ClusterFacetStore,

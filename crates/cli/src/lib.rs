@@ -52,6 +52,7 @@ mod pr_files;
 mod pr_governances;
 mod pr_instances;
 mod pr_life;
+mod pr_merge;
 mod pr_open;
 mod pr_plan;
 mod pr_test;

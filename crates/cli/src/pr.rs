@@ -13,7 +13,8 @@ use crate::{
     pr_automations::{self, PrAutomationsArgs},
     pr_governances::{self, PrGovernancesArgs},
     pr_instances::{self, PrInstancesArgs, PrOutdatedArgs, PrUninstallArgs, PrUpgradeArgs},
-    pr_life::{self, PrCloseArgs, PrDescribeArgs, PrMergeArgs, PrRefreshArgs},
+    pr_life::{self, PrCloseArgs, PrDescribeArgs, PrRefreshArgs},
+    pr_merge::{self, PrMergeArgs, PrWindowsArgs},
     pr_open::{self, PrCreateArgs, PrPreviewArgs},
     pr_plan::{self, PrPlanArgs, PrReleaseArgs},
     pr_test::{self, ContractsArgs, TemplateArgs, TestArgs},
@@ -44,6 +45,7 @@ enum PrCommand {
     Plan(PrPlanArgs),
     Release(PrReleaseArgs),
     Merge(PrMergeArgs),
+    Windows(PrWindowsArgs),
     Close(PrCloseArgs),
     Refresh(PrRefreshArgs),
     Automations(PrAutomationsArgs),
@@ -74,6 +76,7 @@ impl PrArgs {
             | PrCommand::Plan(_)
             | PrCommand::Release(_)
             | PrCommand::Merge(_)
+            | PrCommand::Windows(_)
             | PrCommand::Close(_)
             | PrCommand::Refresh(_)
             | PrCommand::Automations(_)
@@ -186,7 +189,10 @@ pub(crate) async fn run(
             pr_life::describe(args, &connect(&connection, terminal)?.client, terminal).await
         }
         PrCommand::Merge(args) => {
-            pr_life::merge(args, &connect(&connection, terminal)?.client, terminal).await
+            pr_merge::merge(args, &connect(&connection, terminal)?.client, terminal).await
+        }
+        PrCommand::Windows(args) => {
+            pr_merge::windows(args, &connect(&connection, terminal)?.client, terminal).await
         }
         PrCommand::Close(args) => {
             pr_life::close(args, &connect(&connection, terminal)?.client, terminal).await

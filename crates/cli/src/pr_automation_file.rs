@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use plural_core::merge_window::{MergeWindow, MergeWindows};
 use plural_core::pr_automation_spec::PrAutomationSpec;
 use plural_wire::Client;
 use serde_json::{Map, Value, json};
@@ -14,7 +15,7 @@ use crate::{
 };
 
 /// What of the API's input is no part of what an automation asks and does.
-const BESIDES: [&str; 11] = [
+const BESIDES: [&str; 13] = [
     "name",
     "role",
     "projectId",
@@ -26,6 +27,8 @@ const BESIDES: [&str; 11] = [
     "readBindings",
     "writeBindings",
     "createBindings",
+    "mergeWindows",
+    "mergeCron",
 ];
 
 /// What a file says, with what it calls by name still called so.
@@ -193,12 +196,30 @@ pub(crate) fn check(attributes: &Map<String, Value>) -> Result<(), CliError> {
     if spec.contains_key("ai") {
         return Err(CliError::usage("ai is not built: no model writes files here").hint("leave it out"));
     }
+    check_windows(attributes)?;
     for field in BESIDES {
         spec.remove(field);
     }
     let spec: PrAutomationSpec = serde_json::from_value(Value::Object(spec))
         .map_err(|error| CliError::usage(format!("the automation cannot be read: {error}")))?;
     spec.check(has_repository).map_err(|error| CliError::usage(error.to_string()))
+}
+
+/// When pull requests may be merged.
+fn check_windows(attributes: &Map<String, Value>) -> Result<(), CliError> {
+    let bad =
+        |error: String| CliError::usage(format!("the windows of the automation cannot be read: {error}"));
+    let windows: Option<Vec<MergeWindow>> = attributes
+        .get("mergeWindows")
+        .map(|windows| serde_json::from_value(windows.clone()))
+        .transpose()
+        .map_err(|error| bad(error.to_string()))?;
+    let cron = match attributes.get("mergeCron") {
+        None => None,
+        Some(Value::String(cron)) => Some(cron.as_str()),
+        Some(_) => return Err(bad("mergeCron must be a text, such as \"0 22 * * 1-5\"".to_owned())),
+    };
+    MergeWindows::given(windows, cron).map(drop).map_err(|error| bad(error.to_string()))
 }
 
 /// A field that is null is one that is not there.

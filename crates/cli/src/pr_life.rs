@@ -1,14 +1,13 @@
-//! `plural pr describe`, `merge`, `close` and `refresh`: a pull request after it was opened.
+//! `plural pr describe`, `close` and `refresh`: a pull request after it was opened.
 
 use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use plural_wire::{
-    Client, ClosePullRequest, GetPullRequest, ListPullRequests, MergePullRequest, PAGE_SIZE, PrCheckState,
-    PrMergeMethod, PrPhase, PrReviewPhase, PrStatus, PullRequestChecks, PullRequestGovernance,
-    PullRequestLife, PullRequestReviews, PullRequestSecret, PullRequestSecretState, RefreshPullRequest,
-    all_pages,
+    Client, ClosePullRequest, GetPullRequest, ListPullRequests, PAGE_SIZE, PrCheckState, PrPhase,
+    PrReviewPhase, PrStatus, PullRequestChecks, PullRequestGovernance, PullRequestLife, PullRequestReviews,
+    PullRequestSecret, PullRequestSecretState, RefreshPullRequest, all_pages,
 };
 
 use crate::{
@@ -17,32 +16,12 @@ use crate::{
     key,
     output::{self, Row, age, or_dash},
     plain::one_line,
+    pr_merge,
     terminal::Terminal,
 };
 
 /// Digits of a commit in a table.
 const SHORT: usize = 12;
-
-/// How to merge
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum MethodArg {
-    /// With a merge commit
-    Merge,
-    /// As one commit with all changes
-    Squash,
-    /// Its commits on top of the base
-    Rebase,
-}
-
-impl From<MethodArg> for PrMergeMethod {
-    fn from(method: MethodArg) -> Self {
-        match method {
-            MethodArg::Merge => Self::Merge,
-            MethodArg::Squash => Self::Squash,
-            MethodArg::Rebase => Self::Rebase,
-        }
-    }
-}
 
 /// Show how a pull request stands, and what it is about
 ///
@@ -55,34 +34,6 @@ pub(crate) struct PrDescribeArgs {
     /// Its id or its address
     #[arg(value_name = "PULL-REQUEST")]
     pull_request: String,
-
-    #[command(flatten)]
-    output: OutputArgs,
-}
-
-/// Merge a pull request at its git host, with the connection that opened it
-///
-/// Needs write access to its project. It is merged as long as its head is the given commit, or else the one that you are shown before you
-/// confirm: commits that come meanwhile are not merged unseen.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  plural pr merge 0190b8a2-7c11-7def-8000-0123456789ab
-  plural pr merge https://github.com/acme/shop/pull/7 --method squash --head 4f2c1e9a7b21d3c5e6f708192a3b4c5d6e7f8091 --yes")]
-pub(crate) struct PrMergeArgs {
-    /// Its id or its address
-    #[arg(value_name = "PULL-REQUEST")]
-    pull_request: String,
-
-    /// How
-    #[arg(long, value_enum, default_value = "merge", value_name = "METHOD")]
-    method: MethodArg,
-
-    /// The commit that it merges, all digits of it; else the head as it is recorded
-    #[arg(long, value_name = "COMMIT")]
-    head: Option<String>,
-
-    #[command(flatten)]
-    confirm: ConfirmArgs,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -158,24 +109,6 @@ pub(crate) async fn describe(
     output::described(&known, &known, &output.output, terminal, || words(&known))
 }
 
-pub(crate) async fn merge(
-    PrMergeArgs { pull_request, method, head, confirm, output }: PrMergeArgs,
-    client: &Client,
-    terminal: &mut Terminal<'_>,
-) -> Result<(), CliError> {
-    let known = find(&pull_request, client).await?;
-    let head = head.or_else(|| known.head.clone()).ok_or_else(|| {
-        CliError::new("its head is not known yet").hint("`plural pr refresh` reads it back from its host")
-    })?;
-    let title = known.title.as_deref().unwrap_or_default();
-    let ask =
-        format!("merge {title:?} at {} into {}", short(&head), known.base.as_deref().unwrap_or("its base"));
-    terminal.confirm(&ask, confirm.yes)?;
-    let ask = MergePullRequest { id: known.id, head: Some(head), method: Some(method.into()) };
-    let merged = client.send(&ask).await?;
-    output::item(&merged, &output.output, terminal)
-}
-
 pub(crate) async fn close(
     PrCloseArgs { pull_request, confirm, output }: PrCloseArgs,
     client: &Client,
@@ -202,7 +135,7 @@ pub(crate) async fn refresh(
 }
 
 /// The pull request of this id or address.
-async fn find(text: &str, client: &Client) -> Result<PullRequestLife, CliError> {
+pub(crate) async fn find(text: &str, client: &Client) -> Result<PullRequestLife, CliError> {
     let missing = || {
         let hint = "`plural pr list -o wide` shows the ids and addresses of those that you may see";
         CliError::missing(format_args!("pull request {text:?}"), hint)
@@ -235,7 +168,7 @@ fn stands(known: &PullRequestLife) -> Option<&'static str> {
     known.status.map(PrStatus::as_str).or(known.phase.map(PrPhase::as_str))
 }
 
-fn short(commit: &str) -> &str {
+pub(crate) fn short(commit: &str) -> &str {
     commit.get(..SHORT).unwrap_or(commit)
 }
 
@@ -328,5 +261,8 @@ fn words(known: &PullRequestLife) -> String {
     line("Author at the host", known.author.as_deref());
     line("Read", known.read_at.map(|at| at.to_rfc3339()).as_deref());
     line("Could not be read", known.read_error.as_deref());
+    for (what, value) in known.merging.iter().flat_map(pr_merge::told) {
+        line(what, Some(&value));
+    }
     text
 }

@@ -40,6 +40,7 @@ pub mod job;
 pub mod machine_account;
 pub mod managed_namespace;
 pub mod mask;
+pub mod merge_window;
 pub mod module_code;
 pub mod module_environment;
 pub mod module_source;

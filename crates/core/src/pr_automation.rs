@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::ids::{
     ClusterId, PrAutomationId, PrGovernanceId, ProjectId, RepositoryId, ScmConnectionId, ServiceId,
 };
+use crate::merge_window::MergeWindows;
 use crate::page::Keyed;
 use crate::policy::BindingsChange;
 use crate::pr_automation_spec::{PrAutomationSpec, PrAutomationSpecChange, PrRole};
@@ -28,6 +29,8 @@ pub struct PrAutomation {
     pub links: PrAutomationLinks,
     /// What it asks and does.
     pub spec: PrAutomationSpec,
+    /// When the pull requests that are opened with it may be merged. No script changes them, and they make no new version.
+    pub merge_windows: MergeWindows,
     /// Counts the versions of what it asks and does, from one.
     pub revision: i64,
     /// When it was made.
@@ -70,6 +73,8 @@ pub struct NewPrAutomation {
     pub links: PrAutomationLinksChange,
     /// What it asks and does.
     pub spec: PrAutomationSpecChange,
+    /// When its pull requests may be merged; pull requests that are there keep theirs.
+    pub merge_windows: Option<MergeWindows>,
     /// Who may do what with it, besides those who may in its project.
     pub bindings: BindingsChange,
 }
@@ -87,6 +92,8 @@ pub struct PrAutomationChange {
     pub links: PrAutomationLinksChange,
     /// What it asks and does.
     pub spec: PrAutomationSpecChange,
+    /// When its pull requests may be merged; pull requests that are there keep theirs.
+    pub merge_windows: Option<MergeWindows>,
     /// Who may do what with it.
     pub bindings: BindingsChange,
 }

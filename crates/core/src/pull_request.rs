@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::ids::{PrAutomationId, ProjectId, PullRequestId, ScmConnectionId};
+use crate::merge_window::PrMerging;
 use crate::page::Keyed;
 use crate::pr_automation_checks::is_branch;
 use crate::pr_governance::PrGoverned;
@@ -138,6 +139,8 @@ pub struct PullRequest {
     pub life: PrLife,
     /// Who has to confirm it before it is merged, from its automation as that was when it was asked for.
     pub governed: Option<PrGoverned>,
+    /// When it may be merged, and who asked for that.
+    pub merging: PrMerging,
     /// When it was recorded.
     pub created_at: DateTime<Utc>,
     /// When something of it last changed.

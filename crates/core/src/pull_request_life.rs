@@ -110,7 +110,8 @@ pub struct PrLinks {
 }
 
 /// How to merge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PrMergeMethod {
     /// With a merge commit.
     Merge,

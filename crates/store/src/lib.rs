@@ -71,6 +71,7 @@ mod project_stack_rules;
 mod pull_request;
 mod pull_request_key;
 mod pull_request_life;
+mod pull_request_merge;
 mod quota;
 mod recording;
 mod recording_policy;

@@ -19,6 +19,7 @@ use crate::convert::{json, parse, to_json, word};
 use crate::database::Database;
 use crate::error::{db, gone_or, unique};
 use crate::page::search;
+use crate::pull_request_merge::{read_windows, written_windows};
 use crate::records::{Guard, Table};
 use crate::transaction::set;
 use crate::{cluster, policy, pr_governance, project, repository, scm_connection, service, transaction};
@@ -44,6 +45,7 @@ pub(crate) mod row {
         pub revision: i64,
         pub digest: Option<String>,
         pub governance_id: Option<Uuid>,
+        pub merge_windows: Option<Json>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -75,6 +77,7 @@ impl TryFrom<row::Model> for PrAutomation {
             revision,
             digest: _,
             governance_id,
+            merge_windows,
         } = row;
         Ok(Self {
             id: PrAutomationId::from_uuid(id),
@@ -89,6 +92,7 @@ impl TryFrom<row::Model> for PrAutomation {
                 governance_id: governance_id.map(PrGovernanceId::from_uuid),
             },
             spec: json(spec, SPEC)?,
+            merge_windows: read_windows(merge_windows)?,
             revision,
             created_at,
             updated_at,
@@ -166,8 +170,18 @@ impl PrAutomationStore for Database {
         automation: &PrAutomation,
         grant: Option<&Grant>,
     ) -> Result<()> {
-        let PrAutomation { id, project_id, name, role, links, spec, revision, created_at, updated_at } =
-            automation;
+        let PrAutomation {
+            id,
+            project_id,
+            name,
+            role,
+            links,
+            spec,
+            merge_windows,
+            revision,
+            created_at,
+            updated_at,
+        } = automation;
         let PrAutomationLinks { connection_id, repository_id, cluster_id, service_id, governance_id } = links;
         let write = self.write().await?;
         // It must not go while something is made in it.
@@ -191,6 +205,7 @@ impl PrAutomationStore for Database {
             updated_at: set(*updated_at),
             revision: set(*revision),
             digest: set(Some(spec.digest()?)),
+            merge_windows: set(written_windows(merge_windows)?),
         };
         row.insert(&write.tx).await.map_err(unique("making an automation", UNIQUE))?;
         policy::grant_in_tx(&write, grant).await?;
@@ -204,8 +219,18 @@ impl PrAutomationStore for Database {
         after: &PrAutomation,
         grant: Option<&Grant>,
     ) -> Result<()> {
-        let PrAutomation { id, project_id: _, name, role, links, spec, revision, created_at: _, updated_at } =
-            after;
+        let PrAutomation {
+            id,
+            project_id: _,
+            name,
+            role,
+            links,
+            spec,
+            merge_windows,
+            revision,
+            created_at: _,
+            updated_at,
+        } = after;
         let PrAutomationLinks { connection_id, repository_id, cluster_id, service_id, governance_id } = links;
         let write = self.write().await?;
         // What it uses is locked before it, as whoever makes one does.
@@ -216,7 +241,8 @@ impl PrAutomationStore for Database {
         let stored = stored.map_err(db("reading an automation"))?.ok_or(Error::not_found(NOUN))?;
         // Whether it may change that repository through that connection was decided from these.
         let found = PrAutomation::try_from(stored)?;
-        if found.links != by.target().links || found.spec != by.target().spec {
+        let PrAutomation { links: was, spec: asked, merge_windows: windows, .. } = by.target();
+        if found.links != *was || found.spec != *asked || found.merge_windows != *windows {
             return Err(Error::conflict(
                 "somebody else changed the automation at the same time: look at it and try again",
             ));
@@ -234,6 +260,7 @@ impl PrAutomationStore for Database {
             updated_at: set(*updated_at),
             revision: set(*revision),
             digest: set(Some(spec.digest()?)),
+            merge_windows: set(written_windows(merge_windows)?),
             ..Default::default()
         };
         let gone = gone_or(NOUN, unique("changing an automation", UNIQUE));

@@ -16,6 +16,7 @@ use plural_core::ids::{
     ClusterId, PrAutomationId, PrGovernanceId, ProjectId, PullRequestId, ScmConnectionId, ServiceId, StackId,
     UserId,
 };
+use plural_core::merge_window::PrMerging;
 use plural_core::policy::PolicyNoun;
 use plural_core::pr_automation::PrAutomation;
 use plural_core::pr_governance::PrGoverned;
@@ -32,6 +33,7 @@ use crate::convert::{json, to_json, word};
 use crate::database::Database;
 use crate::error::{db, unique};
 use crate::page::search;
+use crate::pull_request_merge::{WISH, read_windows, written_windows};
 use crate::records::{Guard, Table};
 use crate::transaction::set;
 use crate::{policy, pr_automation, pr_instance, pr_secret, pull_request_key, service};
@@ -71,6 +73,10 @@ pub(crate) mod row {
         pub governance_id: Option<Uuid>,
         pub governance: Option<Json>,
         pub governance_state: Option<Vec<u8>>,
+        pub merge_windows: Option<Json>,
+        pub merge_wish: Option<Json>,
+        pub merge_due_at: Option<DateTimeUtc>,
+        pub merge_begun_at: Option<DateTimeUtc>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -120,6 +126,10 @@ impl TryFrom<row::Model> for PullRequest {
             governance_id,
             governance,
             governance_state: _,
+            merge_windows,
+            merge_wish,
+            merge_due_at,
+            merge_begun_at,
         } = row;
         let review = governance.map(|review| json(review, REVIEW)).transpose()?.unwrap_or_default();
         let phase = word(PrPhase::parse(&phase), "the phase of a pull request")?;
@@ -143,6 +153,12 @@ impl TryFrom<row::Model> for PullRequest {
             life: PrLife { head: head_sha, facts, links, read_at },
             governed: governance_id
                 .map(|id| PrGoverned { governance_id: PrGovernanceId::from_uuid(id), review }),
+            merging: PrMerging {
+                windows: read_windows(merge_windows)?,
+                wish: merge_wish.map(|wish| json(wish, WISH)).transpose()?,
+                due_at: merge_due_at,
+                begun_at: merge_begun_at,
+            },
             created_at,
             updated_at,
         })
@@ -237,6 +253,7 @@ impl PullRequestStore for Database {
             progress: _,
             life: _,
             governed,
+            merging,
         } = opened;
         let governance = governed.as_ref().map(|governed| governed.governance_id.uuid());
         let HostPullRequest { url, repository, branch, title, status, labels } = told;
@@ -284,6 +301,7 @@ impl PullRequestStore for Database {
             row.governance_id = set(governance);
             row.created_at = set(*created_at);
             row.phase = set(PrPhase::Opened.as_str().to_owned());
+            row.merge_windows = set(written_windows(&merging.windows)?);
             row.insert(&write.tx).await.map_err(unique(doing, UNIQUE))?
         };
         let id = PullRequestId::from_uuid(row.id);
@@ -311,6 +329,7 @@ impl PullRequestStore for Database {
             progress: PrProgress { phase, commit, error },
             life: _,
             governed,
+            merging,
             created_at,
             updated_at,
         } = begun;
@@ -338,6 +357,7 @@ impl PullRequestStore for Database {
             work: set(Some(to_json(work, WORK)?)),
             asked: set(Some(asked.as_bytes().to_vec())),
             governance_id: set(governed.as_ref().map(|governed| governed.governance_id.uuid())),
+            merge_windows: set(written_windows(&merging.windows)?),
             ..Default::default()
         };
         row.insert(&write.tx).await.map_err(unique("recording a pull request", UNIQUE))?;

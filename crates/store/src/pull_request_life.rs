@@ -22,7 +22,7 @@ use crate::database::Database;
 use crate::error::{db, unique_constraint};
 use crate::pull_request::{FACTS, LABELS, REVIEW, row};
 use crate::transaction::set;
-use crate::{pr_instance, pr_secret, scm_connection};
+use crate::{pr_instance, pr_secret, pull_request_merge, scm_connection};
 
 /// Open ones of a repository that are looked at in one pass.
 const MOST_OPEN: u64 = 1_000;
@@ -139,6 +139,10 @@ impl PullRequestLifeStore for Database {
         {
             change.governance = set(Some(to_json(&review, REVIEW)?));
         }
+        let merging = before.merging.clone().seen(*status, life.head.as_deref());
+        if merging != before.merging {
+            pull_request_merge::write(&mut change, &merging)?;
+        }
         let changed = change.update(&write.tx).await;
         changed.map_err(db(RECORDING))?;
         if is_news {
@@ -164,6 +168,8 @@ impl PullRequestLifeStore for Database {
             life,
             // It is of automations alone.
             governed: _,
+            // Nobody said yet when it may be merged.
+            merging: _,
             created_at,
             updated_at,
         } = adopted;

@@ -284,6 +284,7 @@ operations! {
       regexes files replaceTemplate matchStrategy yq
     }
     deletes { files folders } vendor { helm { url chart version destination } } lua { script folder external }
+    mergeWindows { kind schedule duration timeZone }
     ", bindings!(), " createBindings { user { email } group { name } }
   }");
     /// Makes an automation.

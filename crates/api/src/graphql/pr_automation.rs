@@ -4,6 +4,7 @@ use async_graphql::{Context, ID, InputObject, Object};
 use chrono::{DateTime, Utc};
 use plural_app::pr_automation::{PrAutomationFilter, PrAutomationSelector};
 use plural_core::ids::ProjectId;
+use plural_core::merge_window::MergeWindows;
 use plural_core::policy::{BindingsChange, Role};
 use plural_core::pr_automation::{NewPrAutomation, PrAutomationChange, PrAutomationLinksChange};
 use plural_core::pr_automation_spec::{PrAutomationSpecChange, PrCreates};
@@ -25,6 +26,7 @@ use super::{
     },
     pr_governance::PrGovernance,
     project::Project,
+    pull_request_merge::{MergeWindow, MergeWindowAttributes, given_windows, shown_windows},
     record::{by_id, one, page_of},
     request::request,
     scm_connection::ScmConnection,
@@ -167,6 +169,11 @@ impl PrAutomation {
         self.0.spec.lua.clone().map(Into::into)
     }
 
+    /// When its pull requests may be merged; without any, at any time.
+    async fn merge_windows(&self) -> List<MergeWindow> {
+        shown_windows(&self.0.merge_windows)
+    }
+
     /// With which pull requests are opened; absent when you may not see it: those of the whole installation are for administrators.
     async fn connection(&self, ctx: &Context<'_>) -> Nullable<ScmConnection> {
         let id = self.0.links.connection_id;
@@ -301,6 +308,10 @@ pub(crate) struct PrAutomationAttributes {
     secrets: Option<PrSecrets>,
     /// What is confirmed before a pull request is opened.
     confirmation: Option<PrConfirmation>,
+    /// When the pull requests that are opened with it from now on may be merged; none: at any time.
+    merge_windows: List<MergeWindowAttributes>,
+    /// In place of windows: a schedule in cron's five fields, in UTC, that opens for an hour; empty for none.
+    merge_cron: Option<String>,
     /// Who may look, besides those of its project; replaces the list.
     read_bindings: List<PolicyBindingAttributes>,
     /// Who may change it, besides those of its project; replaces the list.
@@ -316,6 +327,7 @@ struct Given {
     role: Option<plural_core::pr_automation_spec::PrRole>,
     links: PrAutomationLinksChange,
     spec: PrAutomationSpecChange,
+    merge_windows: Option<MergeWindows>,
     bindings: BindingsChange,
 }
 
@@ -353,6 +365,8 @@ impl PrAutomationAttributes {
             configuration,
             secrets,
             confirmation,
+            merge_windows,
+            merge_cron,
             read_bindings,
             write_bindings,
             create_bindings,
@@ -414,6 +428,7 @@ impl PrAutomationAttributes {
                 },
             },
             spec,
+            merge_windows: given_windows(merge_windows, merge_cron.as_deref())?,
             bindings: BindingsChange {
                 read: subjects("readBindings", read_bindings)?,
                 write: subjects("writeBindings", write_bindings)?,
@@ -484,12 +499,12 @@ impl PrAutomationMutation {
     ) -> Nullable<PrAutomation> {
         nullable(async {
             let request = request(ctx);
-            let Given { name, project_id, role, links, spec, bindings } =
+            let Given { name, project_id, role, links, spec, merge_windows, bindings } =
                 attributes.parse().into_graphql(ctx)?;
             let name = name
                 .ok_or_else(|| plural_core::Error::invalid("attributes.name", "must be given"))
                 .into_graphql(ctx)?;
-            let new = NewPrAutomation { name, project_id, role, links, spec, bindings };
+            let new = NewPrAutomation { name, project_id, role, links, spec, merge_windows, bindings };
             let made = Box::pin(request.app.pr_automation_create(&request.op, new)).await;
             Ok(Some(made.into_graphql(ctx)?.into()))
         })
@@ -505,10 +520,10 @@ impl PrAutomationMutation {
     ) -> Nullable<PrAutomation> {
         nullable(async {
             let request = request(ctx);
-            let Given { name, project_id, role, links, spec, bindings } =
+            let Given { name, project_id, role, links, spec, merge_windows, bindings } =
                 attributes.parse().into_graphql(ctx)?;
             let automation = id(&automation).into_graphql(ctx)?;
-            let change = PrAutomationChange { name, project_id, role, links, spec, bindings };
+            let change = PrAutomationChange { name, project_id, role, links, spec, merge_windows, bindings };
             let changed = Box::pin(request.app.pr_automation_update(&request.op, automation, change)).await;
             Ok(Some(changed.into_graphql(ctx)?.into()))
         })

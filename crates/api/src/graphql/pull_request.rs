@@ -17,6 +17,7 @@ use super::{
     pr_governance::PullRequestGovernance,
     project::Project,
     pull_request_life::{PullRequestChecks, PullRequestReviews},
+    pull_request_merge::PullRequestMerging,
     pull_request_secret::PullRequestSecret,
     record::{by_id, one, page_of},
     request::request,
@@ -167,6 +168,11 @@ impl PullRequest {
     /// Who has to confirm it before it is merged, and how that stands; absent where it has no governance.
     async fn governance(&self) -> Option<PullRequestGovernance> {
         self.0.governed.clone().map(Into::into)
+    }
+
+    /// When it may be merged, and the merge that somebody asked for.
+    async fn merging(&self, ctx: &Context<'_>) -> Option<PullRequestMerging> {
+        Some(PullRequestMerging::at(&self.0.merging, request(ctx).op.now()))
     }
 
     /// When that was asked for which is recorded here; absent before it was read back.

@@ -1,4 +1,4 @@
-//! Pull requests after they were opened: checks, reviews, merging and closing.
+//! Pull requests after they were opened: checks, reviews, and closing.
 
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 
@@ -98,25 +98,6 @@ impl PullRequestLifeMutation {
             let opened = id(&opened).into_graphql(ctx)?;
             let read = Box::pin(request.app.pull_request_refresh(&request.op, opened)).await;
             Ok(Some(read.into_graphql(ctx)?.into()))
-        })
-        .await
-    }
-
-    /// Merges a pull request at its host, with its connection, as long as its head is the given commit; needs write access to its project.
-    async fn merge_pull_request(
-        &self,
-        ctx: &Context<'_>,
-        #[graphql(name = "id")] opened: ID,
-        #[graphql(desc = "The commit that it merges; else the head that is recorded.")] head: Option<String>,
-        #[graphql(desc = "How; with a merge commit where nothing is said.")] method: Option<PrMergeMethod>,
-    ) -> Nullable<PullRequest> {
-        nullable(async {
-            let request = request(ctx);
-            let opened = id(&opened).into_graphql(ctx)?;
-            let method = method.unwrap_or(PrMergeMethod::Merge).into();
-            let head = head.filter(|head| !head.is_empty());
-            let merged = Box::pin(request.app.pull_request_merge(&request.op, opened, head, method)).await;
-            Ok(Some(merged.into_graphql(ctx)?.into()))
         })
         .await
     }

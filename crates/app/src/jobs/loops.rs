@@ -271,6 +271,18 @@ pub(super) const LOOPS: &[Loop] = &[
         level: Level::INFO,
     },
     Loop {
+        name: "merge_in_windows",
+        who: Who::Leader,
+        // Windows begin and end at full minutes.
+        every: Every::Exactly(Duration::from_secs(10)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app, _| Box::pin(app.pull_requests_merge_due()),
+        ends: Ends::AtOnce,
+        did: "merged pull requests whose window opened",
+        level: Level::INFO,
+    },
+    Loop {
         name: "poll_stack_pulls",
         who: Who::Leader,
         every: Every::About(Duration::from_mins(5)),

@@ -458,6 +458,7 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("pr test", None),
     ("pr uninstall", Some("0190b8a2-7c11-7def-8000-0123456789ab")),
     ("pr upgrade", Some("0190b8a2-7c11-7def-8000-0123456789ab")),
+    ("pr windows", Some("0190b8a2-7c11-7def-8000-0123456789ab --none")),
     ("tokens create", Some("--valid-for 1h")),
     ("tokens list", Some("")),
     ("tokens revoke", Some("0190b8a2-7c11-7def-8000-0123456789ab --yes")),

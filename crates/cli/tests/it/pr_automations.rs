@@ -99,6 +99,26 @@ async fn what_is_no_automation_is_refused_before_it_is_told() {
             "name: c\ntitle: a\nmessage: b\nscmConnectionRef: {name: github}\nrepositoryRef: {name: scaffolds}\n",
             "--repository",
         ),
+        (
+            "name: c\ntitle: a\nmessage: b\nscmConnectionRef: {name: github}\nmergeWindows: [{schedule: 0 9 * *, duration: 60}]\n",
+            "must have five fields",
+        ),
+        (
+            "name: c\ntitle: a\nmessage: b\nscmConnectionRef: {name: github}\nmergeWindows: [{schedule: 0 9 * * *, duration: 0}]\n",
+            "from one minute to seven days",
+        ),
+        (
+            "name: c\ntitle: a\nmessage: b\nscmConnectionRef: {name: github}\nmergeWindows: [{schedule: 0 9 * * *, duration: 60, timeZone: Mars}]\n",
+            "Europe/Berlin",
+        ),
+        (
+            "name: c\ntitle: a\nmessage: b\nscmConnectionRef: {name: github}\nmergeWindows: []\nmergeCron: 0 9 * * *\n",
+            "give one of the two",
+        ),
+        (
+            "name: c\ntitle: a\nmessage: b\nscmConnectionRef: {name: github}\nmergeCron: soon\n",
+            "must have five fields",
+        ),
     ] {
         let person = Person::of(&server.url).piping(text);
         let refused = person.run("pr automations create --file -").await;
@@ -108,6 +128,28 @@ async fn what_is_no_automation_is_refused_before_it_is_told() {
     let nothing = Person::of(&server.url).run("pr automations update add-service").await;
     assert!(nothing.code == 2 && nothing.err.contains("nothing to change"), "{}", nothing.err);
     assert!(server.asked("AddPrAutomation").is_empty() && server.asked("ChangePrAutomation").is_empty());
+}
+
+#[tokio::test]
+async fn windows_are_told_as_the_file_has_them() {
+    let server = server().await;
+    let windows = "- {schedule: 0 22 * * mon-fri, duration: 14400, timeZone: Europe/Berlin}\n- {kind: DENY, schedule: 0 0 24 12 *, duration: 172800}";
+    let text = format!(
+        "name: c\ntitle: a\nmessage: b\nscmConnectionRef: {{name: github}}\nmergeWindows:\n{windows}\n"
+    );
+    let made = Person::of(&server.url).piping(&text).run("pr automations create --file - -o name").await;
+    assert_eq!(made.code, 0, "{}", made.err);
+    let cron = Person::of(&server.url).piping("mergeCron: 0 9 * * 1-5\n");
+    let changed = cron.run("pr automations update add-service --file - -o name").await;
+    assert_eq!(changed.code, 0, "{}", changed.err);
+    assert_eq!(
+        server.asked("AddPrAutomation")[0]["attributes"]["mergeWindows"],
+        json!([
+            {"schedule": "0 22 * * mon-fri", "duration": 14_400, "timeZone": "Europe/Berlin"},
+            {"kind": "DENY", "schedule": "0 0 24 12 *", "duration": 172_800},
+        ])
+    );
+    assert_eq!(server.asked("ChangePrAutomation")[0]["attributes"], json!({"mergeCron": "0 9 * * 1-5"}));
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! `plural pr describe`, `merge`, `close` and `refresh`: what the console is asked, and what a person is told.
+//! `plural pr describe`, `merge`, `windows`, `close` and `refresh`: what the console is asked, and what a person is told.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,21 @@ fn known() -> Value {
             "namespace": "apps", "name": "db", "state": "DUE", "message": "namespace apps is not there\u{1b}[2J yet", "updatedAt": null,
             "cluster": {"id": ID, "name": "Blue", "handle": "blue"}, "entries": [{"name": "password", "generated": true}],
         },
+        "merging": {
+            "open": false, "opensAt": "2026-11-23T21:00:00Z", "wish": null,
+            "windows": [{"kind": "ALLOW", "schedule": "0 22 * * mon-fri", "duration": 16_200, "timeZone": "Europe/Berlin"}],
+        },
     })
+}
+
+/// One that somebody has merged in its window.
+fn waiting() -> Value {
+    let mut waiting = known();
+    waiting["merging"]["wish"] = json!({
+        "by": "ada@example.com", "head": HEAD, "method": "SQUASH", "askedAt": "2026-11-23T12:00:00Z",
+        "dueAt": "2026-11-23T21:00:00Z", "error": null, "dropped": null,
+    });
+    waiting
 }
 
 async fn server() -> Server {
@@ -87,8 +101,64 @@ async fn a_merge_is_bound_to_the_head_that_is_shown() {
     let merged = person.run(&format!("pr merge {ID} --head {other} --yes -o name")).await;
     assert_eq!(merged.out, format!("pull-request/{ID}\n"), "{}", merged.err);
     let asked = server.asked("MergePullRequest");
-    assert_eq!(asked[0], json!({"id": ID, "head": HEAD, "method": "SQUASH"}));
-    assert_eq!(asked[1], json!({"id": ID, "head": other, "method": "MERGE"}));
+    assert_eq!(asked[0], json!({"id": ID, "head": HEAD, "method": "SQUASH", "inWindow": false}));
+    assert_eq!(asked[1], json!({"id": ID, "head": other, "method": "MERGE", "inWindow": false}));
+}
+
+#[tokio::test]
+async fn a_merge_waits_for_a_window_and_is_cancelled() {
+    let mut dropped = waiting();
+    dropped["merging"]["wish"]["dropped"] = json!("its head is another now");
+    let server = Server::start()
+        .await
+        .data("GetPullRequest", "pullRequest", &dropped)
+        .data("MergePullRequest", "mergePullRequest", &waiting())
+        .data("CancelPullRequestMerge", "cancelPullRequestMerge", &known());
+    let person = Person::of(&server.url);
+    let waits = person.run(&format!("pr merge {ID} --method squash --in-window --yes")).await;
+    assert_eq!(waits.code, 0, "{}", waits.err);
+    assert!(waits.err.contains("merged when one opens, at 2026-11-23T21:00:00+00:00"), "{}", waits.err);
+    let asked = server.asked("MergePullRequest");
+    assert_eq!(asked, [json!({"id": ID, "head": HEAD, "method": "SQUASH", "inWindow": true})]);
+    let told = person.run(&format!("pr describe {ID}")).await;
+    for line in [
+        "Merge window: allow 0 22 * * mon-fri for 4h30m in Europe/Berlin",
+        "May be merged: from 2026-11-23T21:00:00+00:00",
+        "Not merged any more: 0123456789ab, for ada@example.com: its head is another now",
+    ] {
+        assert!(told.out.lines().any(|found| found == line), "{line}: {}", told.out);
+    }
+    let told = person.run(&format!("pr describe {ID} -o json")).await;
+    let told: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(told["merging"]["wish"]["head"], HEAD, "{told}");
+    let cancelled = person.run(&format!("pr merge {ID} --cancel")).await;
+    assert_eq!(cancelled.code, 0, "{}", cancelled.err);
+    assert_eq!(server.asked("CancelPullRequestMerge"), [json!({"id": ID})]);
+    assert_eq!(server.asked("MergePullRequest").len(), 1, "nothing is merged by that");
+    let both = person.run(&format!("pr merge {ID} --cancel --in-window")).await;
+    assert_eq!(both.code, 2, "{}", both.err);
+}
+
+#[tokio::test]
+async fn one_gets_another_window_or_none() {
+    let server =
+        server().await.data("UpdatePullRequestMergeWindows", "updatePullRequestMergeWindows", &known());
+    let person = Person::of(&server.url);
+    let line = ["pr", "windows", ID, "--schedule", "0 22 * * mon-fri", "--duration", "4h30m"];
+    let changed = person.run_words(&[&line[..], &["--time-zone", "Europe/Berlin"]].concat()).await;
+    assert_eq!(changed.code, 0, "{}", changed.err);
+    assert!(changed.err.contains("may be merged: from 2026-11-23"), "{}", changed.err);
+    let none = person.run(&format!("pr windows {ID} --none")).await;
+    assert_eq!(none.code, 0, "{}", none.err);
+    let window = json!({"kind": "ALLOW", "schedule": "0 22 * * mon-fri", "duration": 16_200, "timeZone": "Europe/Berlin"});
+    assert_eq!(
+        server.asked("UpdatePullRequestMergeWindows"),
+        [json!({"id": ID, "mergeWindows": [window]}), json!({"id": ID, "mergeWindows": []})]
+    );
+    for odd in ["", "--none --schedule @daily", "--schedule @daily --duration 0s --kind never"] {
+        let refused = person.run(&format!("pr windows {ID} {odd}")).await;
+        assert_eq!(refused.code, 2, "{odd}: {}", refused.err);
+    }
 }
 
 #[tokio::test]

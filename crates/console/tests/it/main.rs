@@ -32,6 +32,7 @@ mod project_invites;
 mod pull_request_folders;
 mod pull_request_hosts;
 mod pull_request_life;
+mod pull_request_merge;
 mod pull_requests;
 mod registration;
 mod reseal;

@@ -63,6 +63,7 @@ async fn automation(door: &Door) -> PrAutomation {
             configuration: Some(questions),
             ..PrAutomationSpecChange::default()
         },
+        merge_windows: None,
         bindings: BindingsChange::default(),
     };
     door.app.pr_automation_create(&door.admin, new).await.unwrap()

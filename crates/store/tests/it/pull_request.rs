@@ -67,6 +67,7 @@ async fn automation_of(
             message: Some("Adds".to_owned()),
             ..PrAutomationSpecChange::default()
         },
+        merge_windows: None,
         bindings: BindingsChange::default(),
     };
     door.app.pr_automation_create(&door.admin, new).await.unwrap()

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::table::{Line, MEMBERS_CONFLICT, MEMBERS_INVALID, MEMBERS_READ, USERS};
+use super::table::{Line, MEMBERS_CONFLICT, MEMBERS_INVALID, MEMBERS_READ, MEMBERS_WRITE, USERS};
 
 pub(super) const ROWS: &[Line] = &[
     Line {
@@ -41,6 +41,19 @@ pub(super) const ROWS: &[Line] = &[
         field: "mergePullRequest",
         expected: MEMBERS_CONFLICT,
         document: "mutation ($id: ID!) { mergePullRequest(id: $id, method: SQUASH) { id } }",
+        variables: |w| json!({"id": w.automation["opened"]}),
+    },
+    // None waits.
+    Line {
+        field: "cancelPullRequestMerge",
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { cancelPullRequestMerge(id: $id) { id } }",
+        variables: |w| json!({"id": w.automation["opened"]}),
+    },
+    Line {
+        field: "updatePullRequestMergeWindows",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { updatePullRequestMergeWindows(id: $id, mergeCron: \"@hourly\") { id } }",
         variables: |w| json!({"id": w.automation["opened"]}),
     },
     Line {

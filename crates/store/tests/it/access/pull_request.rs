@@ -1,9 +1,11 @@
 //! Pull requests: who may do what.
 
 use plural_app::pull_request::PullRequestFilter;
+use plural_app::pull_request_merge::MergeAsk;
 use plural_app::pull_request_open::{PullRequestAsk, PullRequestPreview};
 use plural_app::records::Search;
 use plural_core::ids::PullRequestId;
+use plural_core::merge_window::MergeWindows;
 use plural_core::pr_automation::PrAutomationChange;
 use plural_core::pr_automation_spec::{PrAutomationSpecChange, PrSecretEntry, PrSecrets};
 use plural_core::pr_secret::PrSecret;
@@ -25,7 +27,10 @@ pub(super) fn cases() -> Vec<Case> {
         case!("pull_request_record", "uhdaaa", w, c => async { w.door.app.pull_request_record(c, targeted(w).await.id, told()).await }),
         case!("pull_request_create", "uhdaaa", w, c => async { w.door.app.pull_request_create(c, asked(w).await, false).await }),
         case!("pull_request_refresh", "uhdaaa", w, c => async { let id = opened(w).await.id; numbered(w.door.app.pull_request_refresh(c, id).await) }),
-        case!("pull_request_merge", "uhdaaa", w, c => async { let id = opened(w).await.id; numbered(w.door.app.pull_request_merge(c, id, None, PrMergeMethod::Merge).await) }),
+        case!("pull_request_merge", "uhdaaa", w, c => async { let id = opened(w).await.id; numbered(w.door.app.pull_request_merge(c, id, merge()).await) }),
+        // None waits: whoever may, hears that.
+        case!("pull_request_merge_cancel", "uhdaaa", w, c => async { let id = opened(w).await.id; numbered(w.door.app.pull_request_merge_cancel(c, id).await) }),
+        case!("pull_request_windows", "uhdaaa", w, c => async { let id = opened(w).await.id; w.door.app.pull_request_windows(c, id, hourly()).await }),
         case!("pull_request_close", "uhdaaa", w, c => async { let id = opened(w).await.id; numbered(w.door.app.pull_request_close(c, id).await) }),
         // No host is reached here: whoever may, hears that.
         case!("pull_request_preview", "uhdaaa", w, c => async { reached(w.door.app.pull_request_preview(c, asked(w).await).await) }),
@@ -43,6 +48,14 @@ async fn asked(w: &World<'_>) -> PullRequestAsk {
     }
 }
 
+fn merge() -> MergeAsk {
+    MergeAsk { head: None, method: PrMergeMethod::Merge, in_window: true }
+}
+
+fn hourly() -> MergeWindows {
+    MergeWindows::given(None, Some("@hourly")).unwrap().unwrap()
+}
+
 fn reached(preview: Result<PullRequestPreview>) -> Result<()> {
     match preview {
         Err(Error::Invalid { field, .. }) if field == "connection" => Ok(()),
@@ -50,7 +63,7 @@ fn reached(preview: Result<PullRequestPreview>) -> Result<()> {
     }
 }
 
-/// Its address names no number of it: whoever may, hears that.
+/// Its address names no number of it, or nothing is there to be done: whoever may, hears that.
 fn numbered(read: Result<PullRequest>) -> Result<()> {
     match read {
         Err(Error::Conflict { .. }) => Ok(()),

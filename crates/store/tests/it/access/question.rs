@@ -223,6 +223,8 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("pull_request_preview", &["open pr-automation/{automation}"]),
     ("pull_request_refresh", &["update project/{project}"]),
     ("pull_request_merge", &["update project/{project}"]),
+    ("pull_request_merge_cancel", &["update project/{project}"]),
+    ("pull_request_windows", &["update project/{project}"]),
     ("pull_request_close", &["update project/{project}"]),
     ("get::<PrInstance>", &["get project/{project}"]),
     ("get::<PrSecret>", &["get project/{project}"]),

@@ -26,6 +26,7 @@ mod fetch;
 mod known_hosts;
 mod mirrors;
 mod objects;
+mod overlay;
 mod path;
 mod push;
 mod quota;

@@ -9,6 +9,7 @@ mod closure;
 mod crash;
 mod fetch;
 mod monorepo;
+mod overlay;
 mod quota;
 mod reach;
 mod refs;

@@ -13,7 +13,7 @@ use plural_app::ports::blobs::{BlobStream, Blobs};
 use plural_app::ports::charts::{ChartPart, ComposeError, Composed, Composer, Composition};
 use plural_app::ports::git::{
     Built, Closure, CommitInfo, FetchOutcome, FolderFile, GitAccess, GitCredentials, GitError, GitPort,
-    GitReach, KeepMirror, MirrorBundle, SourceSpec,
+    GitReach, KeepMirror, MirrorBundle, SourceSpec, TreeChange,
 };
 use plural_app::ports::git_hosts::{GitHosts, Host, HostSecrets};
 use plural_app::ports::previews::{Preview, Previews};
@@ -151,6 +151,16 @@ impl GitPort for FakeGit {
         _reference: Option<&str>,
     ) -> Result<(), GitError> {
         self.read(access, |_| Ok(()))
+    }
+
+    async fn overlay(
+        &self,
+        _: &GitAccess,
+        _: &str,
+        _: &str,
+        _: Vec<TreeChange>,
+    ) -> Result<CommitInfo, GitError> {
+        Err(GitError::terminal("no commits are made here"))
     }
 
     async fn reached(

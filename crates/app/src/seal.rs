@@ -88,11 +88,13 @@ pub enum SealedColumn {
     PullRequestAsked,
     /// What random filters of a generated instance drew from.
     PrInstanceSeed,
+    /// What the plan of a preview is made of.
+    FleetPlanAsked,
 }
 
 impl SealedColumn {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::KeyCheck,
         Self::ProxyKey,
         Self::AuditKey,
@@ -124,6 +126,7 @@ impl SealedColumn {
         Self::ScmWebhookHmac,
         Self::PullRequestAsked,
         Self::PrInstanceSeed,
+        Self::FleetPlanAsked,
     ];
 
     /// A project may keep such values outside of the database: those of its services, templates and contexts.
@@ -159,7 +162,8 @@ impl SealedColumn {
             | Self::ScmSecrets
             | Self::ScmWebhookHmac
             | Self::PullRequestAsked
-            | Self::PrInstanceSeed => false,
+            | Self::PrInstanceSeed
+            | Self::FleetPlanAsked => false,
         }
     }
 }

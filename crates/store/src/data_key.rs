@@ -522,7 +522,9 @@ impl DataKeyStore for Database {
                  WHERE project_id = $1 AND secrets IS NOT NULL UNION ALL \
                  SELECT connection_id, 1 AS held FROM scm_webhooks WHERE project_id = $1 UNION ALL \
                  SELECT connection_id, 1 AS held FROM pull_requests WHERE project_id = $1 AND asked IS NOT NULL UNION ALL \
-                 SELECT connection_id, 1 AS held FROM pr_instances WHERE project_id = $1\
+                 SELECT connection_id, 1 AS held FROM pr_instances WHERE project_id = $1 UNION ALL \
+                 SELECT a.connection_id, 1 AS held FROM fleet_plans p JOIN pr_automations a ON a.id = p.automation_id \
+                 WHERE p.project_id = $1 AND p.asked IS NOT NULL\
                  ) h ON h.connection_id = c.id GROUP BY c.id, c.name"
             }
             SecretKind::Recordings => {

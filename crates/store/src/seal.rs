@@ -122,6 +122,7 @@ fn place(column: SealedColumn) -> Place {
         SealedColumn::ScmWebhookHmac => ("scm_webhooks", "hmac", Some("id"), OWN, KeyPurpose::Secrets),
         SealedColumn::PullRequestAsked => ("pull_requests", "asked", Some("id"), OWN, KeyPurpose::Secrets),
         SealedColumn::PrInstanceSeed => ("pr_instances", "seed", Some("id"), OWN, KeyPurpose::Secrets),
+        SealedColumn::FleetPlanAsked => ("fleet_plans", "asked", Some("id"), OWN, KeyPurpose::Secrets),
     };
     Place { table, column, id, project, purpose }
 }
@@ -164,7 +165,8 @@ fn key(column: SealedColumn) -> Option<Key> {
         | SealedColumn::ScmSecrets
         | SealedColumn::ScmWebhookHmac
         | SealedColumn::PullRequestAsked
-        | SealedColumn::PrInstanceSeed => ("id", None),
+        | SealedColumn::PrInstanceSeed
+        | SealedColumn::FleetPlanAsked => ("id", None),
     };
     Some(Key { id, number })
 }

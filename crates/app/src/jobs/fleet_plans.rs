@@ -24,6 +24,7 @@ use crate::fleet_plan::{FleetAsked, FleetReached, FleetTarget, fleet_plan_teller
 use crate::job::{ABOUT_A_DAY, Job, JobFailure, NewJob};
 use crate::ports::charts::{ComposeError, Composition, GitPart};
 use crate::ports::git::{Built, Closure, CommitInfo, GitAccess, GitError, SourceSpec};
+use crate::pull_request_made::Stop as NotMade;
 use crate::source::SourceLimits;
 
 /// Artifacts that are built at once.
@@ -75,30 +76,14 @@ impl Job for LookFleetPlan {
 
     async fn run(app: &Arc<App>, begun: BegunFleetPlan) -> Result<(), JobFailure> {
         let Some(plan) = app.store.fleet_plan_to_look_at(begun.id).await? else { return Ok(()) };
-        match Box::pin(look(app, &plan)).await {
-            Ok(asked) => {
-                let wait = PATIENCE.to_std().unwrap_or_default();
-                let mut jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
-                if asked.is_any() {
-                    jobs.push(NewJob::of::<EndFleetPlan>(&begun)?.after(wait));
-                }
-                app.store.fleet_plan_asked(plan.id, &asked, &jobs, app.now()).await?;
-            }
-            Err(Stop::Told(error)) => {
-                let jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
-                app.store.fleet_plan_failed(plan.id, &error, &jobs, app.now()).await?;
-            }
-            Err(Stop::Internal(error)) => return Err(error.into()),
-        }
-        Ok(())
+        let looked = Box::pin(look(app, &plan)).await;
+        looked_at(app, &plan, looked).await
     }
 
     /// A check that stays pending keeps everybody from merging.
     async fn died(app: &Arc<App>, begun: BegunFleetPlan, why: &str) -> Result<()> {
         let Some(plan) = app.store.fleet_plan_to_look_at(begun.id).await? else { return Ok(()) };
-        let jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
-        let error = format!("the console could not look at the commit ({why}): ask for the plan again");
-        app.store.fleet_plan_failed(plan.id, &error, &jobs, app.now()).await
+        given_up(app, &plan, why).await
     }
 }
 
@@ -144,12 +129,52 @@ impl Job for PlanFleetOfPull {
     }
 }
 
+/// Records what was found of a plan, and has agents asked, or why it cannot be made.
+pub(super) async fn looked_at(
+    app: &App,
+    plan: &FleetPlan,
+    looked: Result<FleetAsked, Stop>,
+) -> Result<(), JobFailure> {
+    let mut jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
+    match looked {
+        Ok(asked) => {
+            if asked.is_any() {
+                let wait = PATIENCE.to_std().unwrap_or_default();
+                jobs.push(NewJob::of::<EndFleetPlan>(&BegunFleetPlan { id: plan.id })?.after(wait));
+            }
+            app.store.fleet_plan_asked(plan.id, &asked, &jobs, app.now()).await?;
+        }
+        Err(Stop::Told(error)) => {
+            app.store.fleet_plan_failed(plan.id, &error, &jobs, app.now()).await?;
+        }
+        Err(Stop::Internal(error)) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+/// Ends a plan whose job is dead.
+pub(super) async fn given_up(app: &App, plan: &FleetPlan, why: &str) -> Result<()> {
+    let jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
+    let error = format!("the console could not look at the commit ({why}): ask for the plan again");
+    app.store.fleet_plan_failed(plan.id, &error, &jobs, app.now()).await
+}
+
 /// Why a plan is not made.
-enum Stop {
+pub(super) enum Stop {
     /// Whoever asked is told.
     Told(String),
     /// It may work later.
     Internal(Error),
+}
+
+impl From<NotMade> for Stop {
+    fn from(stop: NotMade) -> Self {
+        match stop {
+            NotMade::Failed(why) => Self::Told(why),
+            NotMade::Later(why) => Self::Internal(Error::unavailable(why)),
+            NotMade::Ours(error) => Self::Internal(error),
+        }
+    }
 }
 
 impl From<Error> for Stop {
@@ -169,17 +194,17 @@ impl From<GitError> for Stop {
 }
 
 /// An error of git, with what failed.
-fn stopped(doing: &str, error: GitError) -> Stop {
+pub(super) fn stopped(doing: &str, error: GitError) -> Stop {
     let message = format!("{doing}: {}", error.message);
     GitError { message, ..error }.into()
 }
 
 /// A repository at the commit that is planned.
-struct Head<'a> {
-    app: &'a App,
-    project: ProjectId,
-    access: &'a GitAccess,
-    commit: &'a CommitInfo,
+pub(super) struct Head<'a> {
+    pub(super) app: &'a App,
+    pub(super) project: ProjectId,
+    pub(super) access: &'a GitAccess,
+    pub(super) commit: &'a CommitInfo,
 }
 
 /// What a commit does to one service.
@@ -218,38 +243,9 @@ async fn look(app: &App, plan: &FleetPlan) -> Result<FleetAsked, Stop> {
         None => resolve(app, project, &access, &plan.reference).await?,
         Some(_) => head(app, &access, plan).await?,
     };
-    let mut targets = app.store.fleet_plan_targets(plan.repository_id).await?;
-    if let Some(base) = &plan.base {
-        targets.retain(|target| follows(&target.git, base));
-    }
-    let all = targets.len();
-    targets.retain(|target| !target.is_composed);
-    let composed = all - targets.len();
-    let own = targets.len();
     let at = Head { app, project, access: &access, commit: &commit };
-    let (mut reached, sources) = at.reached(targets, plan.base.as_deref()).await?;
-    let untouched = own - reached.len();
-    let omitted = reached.len().saturating_sub(MOST_PARTS);
-    reached.truncate(MOST_PARTS);
-    let built = at.built(&reached, &sources).await?;
-    let away = away(app, &reached).await?;
-    let parts = reached.into_iter().map(|reach| {
-        let is_away = away.contains(&reach.target.cluster_id);
-        let built = built.get(&reach.target.id);
-        part(plan.id, &commit.sha, reach, built, is_away)
-    });
-    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    Ok(FleetAsked {
-        reached: parts.collect(),
-        found: FleetFound {
-            untouched: count(untouched),
-            composed: count(composed),
-            omitted: count(omitted),
-            deadline: app.now() + PATIENCE,
-            sha: commit.sha,
-            message: commit.message,
-        },
-    })
+    let base = plan.base.as_deref();
+    at.asks(plan.id, plan.repository_id, (base, base)).await
 }
 
 /// The commit that is meant. One that was pushed a moment ago is fetched first; and so is a branch, which may have moved.
@@ -348,6 +344,47 @@ fn part(
 }
 
 impl Head<'_> {
+    /// What the commit does to the services of a repository: to those that follow a branch, by what differs from a reference.
+    pub(super) async fn asks(
+        &self,
+        plan: FleetPlanId,
+        repository: RepositoryId,
+        (branch, base): (Option<&str>, Option<&str>),
+    ) -> Result<FleetAsked, Stop> {
+        let mut targets = self.app.store.fleet_plan_targets(repository).await?;
+        if let Some(branch) = branch {
+            targets.retain(|target| follows(&target.git, branch));
+        }
+        let all = targets.len();
+        targets.retain(|target| !target.is_composed);
+        let composed = all - targets.len();
+        let own = targets.len();
+        let (mut reached, sources) = self.reached(targets, base).await?;
+        let untouched = own - reached.len();
+        let omitted = reached.len().saturating_sub(MOST_PARTS);
+        reached.truncate(MOST_PARTS);
+        let built = self.built(&reached, &sources).await?;
+        let away = away(self.app, &reached).await?;
+        let parts = reached.into_iter().map(|reach| {
+            let is_away = away.contains(&reach.target.cluster_id);
+            let built = built.get(&reach.target.id);
+            part(plan, &self.commit.sha, reach, built, is_away)
+        });
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        Ok(FleetAsked {
+            reached: parts.collect(),
+            stacks: Vec::new(),
+            found: FleetFound {
+                untouched: count(untouched),
+                composed: count(composed),
+                omitted: count(omitted),
+                deadline: self.app.now() + PATIENCE,
+                sha: self.commit.sha.clone(),
+                message: self.commit.message.clone(),
+            },
+        })
+    }
+
     /// The services whose files are other ones at the commit than on the branch that it goes to, or, without one, than what they are at.
     async fn reached(
         &self,

@@ -398,5 +398,6 @@ pub(super) fn context(column: SealedColumn, of: Uuid) -> String {
         SealedColumn::ScmWebhookHmac => format!("scm_webhook:{of}:hmac"),
         SealedColumn::PullRequestAsked => format!("pull_request:{of}:asked"),
         SealedColumn::PrInstanceSeed => format!("pr_instance:{of}:seed"),
+        SealedColumn::FleetPlanAsked => format!("fleet_plan:{of}:asked"),
     }
 }

@@ -324,6 +324,17 @@ impl Blobs for FakeGit {
         Ok((before - stored.len()) as u64)
     }
 
+    async fn forget(
+        &self,
+        these: HashSet<[u8; 32]>,
+        _spare: std::time::Duration,
+    ) -> plural_core::Result<u64> {
+        let mut stored = self.stored.lock();
+        let before = stored.len();
+        stored.retain(|digest| !these.contains(digest));
+        Ok((before - stored.len()) as u64)
+    }
+
     async fn note_keep(&self, folder: &str, name: &str, content: Vec<u8>) -> plural_core::Result<()> {
         if self.away.load(Ordering::SeqCst) {
             return Err(plural_core::Error::unavailable("the blob store does not answer"));

@@ -152,6 +152,8 @@ fn planted(column: SealedColumn) -> Result<&'static str, &'static str> {
         SealedColumn::ScmWebhookHmac => Ok("secret of a webhook of a git host"),
         // Cleared when the pull request is open.
         SealedColumn::PullRequestAsked => Err("it is there while a pull request is opened only"),
+        // Cleared when the console has looked.
+        SealedColumn::FleetPlanAsked => Err("it is there while a preview is looked at only"),
         SealedColumn::PrInstanceSeed => {
             Err("the console draws it itself: `pr_instances.rs` looks for answers")
         }

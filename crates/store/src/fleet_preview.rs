@@ -189,11 +189,8 @@ pub(crate) async fn prune(database: &Database, at: DateTime<Utc>) -> Result<Prun
         artifacts.insert(bytes);
     }
     let write = database.write().await?;
-    let removed = row::Entity::delete_many()
-        .filter(Column::Id.is_in(over))
-        .exec(&write.tx)
-        .await
-        .map_err(db(doing))?;
+    let removed =
+        row::Entity::delete_many().filter(Column::Id.is_in(over)).exec(&write.tx).await.map_err(db(doing))?;
     write.commit().await?;
     Ok(PrunedPreviews { plans: removed.rows_affected, artifacts })
 }

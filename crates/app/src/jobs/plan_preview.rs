@@ -84,7 +84,8 @@ async fn look(app: &App, plan: &FleetPlan, sealed: &Sealed) -> Result<FleetAsked
             Some(before) => both(before, found),
         });
     }
-    whole.ok_or_else(|| Stop::Told(format!("the project has no git repository that is {repository} any more")))
+    whole
+        .ok_or_else(|| Stop::Told(format!("the project has no git repository that is {repository} any more")))
 }
 
 /// What it does to what follows one git repository; nothing where that is gone.
@@ -107,7 +108,8 @@ async fn look_in(
     let head = head.map_err(|error| stopped("cannot make the changes", error))?;
     let at = Head { app, project: plan.project_id, access: &access, commit: &head };
     let mut asked = at.asks(plan.id, id, (Some(base.as_str()), Some(parent.sha.as_str()))).await?;
-    asked.stacks = changed_stacks(app, connection, (&access, id), (head.sha.as_str(), &parent), changed).await?;
+    asked.stacks =
+        changed_stacks(app, connection, (&access, id), (head.sha.as_str(), &parent), changed).await?;
     asked.stacks.truncate(MOST_STACKS);
     Ok(Some(asked))
 }
@@ -123,7 +125,8 @@ fn both(mut one: FleetAsked, other: FleetAsked) -> FleetAsked {
     let of = &mut one.found;
     of.untouched = of.untouched.saturating_add(found.untouched);
     of.composed = of.composed.saturating_add(found.composed);
-    of.omitted = of.omitted.saturating_add(found.omitted).saturating_add(u32::try_from(over).unwrap_or(u32::MAX));
+    of.omitted =
+        of.omitted.saturating_add(found.omitted).saturating_add(u32::try_from(over).unwrap_or(u32::MAX));
     of.deadline = of.deadline.max(found.deadline);
     one
 }

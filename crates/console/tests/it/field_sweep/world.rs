@@ -118,6 +118,7 @@ pub(super) const MUTATIONS: &[(&str, &str)] = &[
     ("upgradePrInstances", "(automationId: \"$automation\")"),
     // No host is asked: the automation takes parts that are not built.
     ("previewPullRequest", "(id: \"$automation\")"),
+    ("planPullRequestPreview", "(id: \"$automation\")"),
     ("planService", "(id: \"$service\")"),
     ("resumeService", "(id: \"$service\")"),
     ("rotateDeployToken", "(id: \"$spare\")"),

@@ -2,6 +2,7 @@
 
 use plural_app::pull_request::PullRequestFilter;
 use plural_app::pull_request_open::{PullRequestAsk, PullRequestPreview};
+use plural_core::fleet_plan::FleetPlan;
 use plural_core::pull_request::{HostPullRequest, PrStatus, PullRequest};
 use plural_core::pull_request_life::PrMergeMethod;
 use plural_core::{Error, PageArgs, Result};
@@ -21,7 +22,16 @@ pub(super) fn cases() -> Vec<Case> {
         case!("pull_request_close", "uhdaaa", w, c => async { let id = opened(w).await.id; numbered(w.door.app.pull_request_close(c, id).await) }),
         // No host is reached here: whoever may, hears that.
         case!("pull_request_preview", "uhdaaa", w, c => async { reached(w.door.app.pull_request_preview(c, asked(w).await).await) }),
+        // No git repository is the one that it changes: whoever may, hears that.
+        case!("pull_request_preview_plan", "uhdaaa", w, c => async { unfollowed(w.door.app.pull_request_preview_plan(c, asked(w).await).await) }),
     ]
+}
+
+fn unfollowed(planned: Result<FleetPlan>) -> Result<()> {
+    match planned {
+        Err(Error::Conflict { .. }) => Ok(()),
+        planned => planned.map(drop),
+    }
 }
 
 async fn asked(w: &World<'_>) -> PullRequestAsk {

@@ -83,7 +83,7 @@ impl FleetTarget {
 pub struct FleetReached {
     /// What is known of it at first.
     pub part: FleetPlanPart,
-    /// What its agent is asked, where it is.
+    /// What its agent is asked, or would be if it were connected.
     pub candidate: Option<PlanCandidate>,
 }
 

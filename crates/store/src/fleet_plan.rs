@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Approve, Audited, Authorized, CreatePr, Read, Write};
 use plural_app::fleet_plan::{
-    FleetAsked, FleetPartPlan, FleetPlanFilter, FleetPlanStore, FleetTarget, PrunedPreviews,
+    FleetAsked, FleetPartPlan, FleetPlanFilter, FleetPlanStore, FleetReached, FleetTarget, PrunedPreviews,
     fleet_plan_tellers,
 };
 use plural_app::job::NewJob;
@@ -419,7 +419,8 @@ impl FleetPlanStore for Database {
     ) -> Result<()> {
         let mut write = self.write().await?;
         let named: Vec<Uuid> = asked.reached.iter().map(|reached| reached.part.service_id.uuid()).collect();
-        let to_ask = asked.reached.iter().filter(|reached| reached.candidate.is_some());
+        let is_asked = |reached: &&FleetReached| reached.part.state == FleetPartState::Waiting;
+        let to_ask = asked.reached.iter().filter(is_asked);
         let to_ask: Vec<Uuid> = to_ask.map(|reached| reached.part.service_id.uuid()).collect();
         // Services are locked before plans, as reports lock them.
         dependency::lock_in_tx(&write).await?;

@@ -315,7 +315,8 @@ fn part(
     let (state, error, built) = match (error, built) {
         (Some(error), _) => (FleetPartState::Failed, Some(error), None),
         (None, Some(Err(error))) => (FleetPartState::Failed, Some(error.message.clone()), None),
-        (None, Some(Ok(_))) if is_away => (FleetPartState::Away, None, None),
+        // Nobody is asked; what was built is known all the same.
+        (None, Some(Ok(built))) if is_away => (FleetPartState::Away, None, Some(built)),
         (None, Some(Ok(built))) => (FleetPartState::Waiting, None, Some(built)),
         (None, None) => (FleetPartState::Failed, Some("its artifact was not built".to_owned()), None),
     };

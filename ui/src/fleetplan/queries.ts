@@ -32,6 +32,11 @@ const One = graphql(/* GraphQL */ `
       untouched
       composed
       omitted
+      expiresAt
+      stacks {
+        id
+        name
+      }
       reach {
         clusters {
           handle

@@ -54,7 +54,7 @@ async fn a_preview_is_planned_on_its_cluster_and_nothing_moves(cluster: TestClus
     let first = remote.push_files(files.clone())?;
     let template = map("{{ context.name }}", "made");
     let mut at_host: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
-    at_host.push(("templates/new.yaml", &template));
+    at_host.push(("templates/new.yaml", template.as_str()));
     host.push_commit("main", &first, &at_host);
     let repository = w.person.repository(&git.url(&remote)).await?;
     let service =

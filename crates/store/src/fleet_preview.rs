@@ -11,6 +11,7 @@ use plural_core::fleet_plan::{FleetPlan, FleetPlanPhase, FleetPreview, MOST_PREV
 use plural_core::ids::{FleetPlanId, PrAutomationId, StackId, UserId};
 use plural_core::pr_automation::PrAutomation;
 use plural_core::{Error, Result};
+use sea_orm::sea_query::Condition;
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder,
     QuerySelect,
@@ -97,7 +98,9 @@ pub(crate) async fn begin(
         .exec(&write.tx)
         .await
         .map_err(db(doing))?;
-    let of_project = Column::ProjectId.eq(project_id.uuid()).and(Column::OwnerId.is_not_null());
+    let of_project = Condition::all()
+        .add(Column::ProjectId.eq(project_id.uuid()))
+        .add(Column::OwnerId.is_not_null());
     let oldest: Option<Uuid> = row::Entity::find()
         .filter(of_project.clone())
         .select_only()

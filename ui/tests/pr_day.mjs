@@ -1,14 +1,15 @@
 // A pull request from the card of its automation to the git host, and what was seen of it as one JSON object: found, asked, told what is wrong,
-// shown as a diff before it exists, confirmed, opened, listed. Console, sandbox and browser are real; the git host is a stand-in.
+// shown as a diff and as what it would do before it exists, confirmed, opened, listed. Console, sandbox and browser are real; the git host is a stand-in.
 //
 //   pr_day.mjs PART WORLD    PART: see PARTS below. WORLD, as JSON: the console's url, its administrator's email and password, the automation,
-//                            which asks for "name", "public", "host", "project" and "key", the repository, and a secret that is answered.
+//                            which asks for "name", "public", "host", "project" and "key", the repository, a secret that is answered, and the
+//                            service that it changes, as CLUSTER / NAME, whose agent is away.
 import { strict as assert } from 'node:assert';
 
 import { forgive, judge, open, overhang, play, problems, settled } from './browser.mjs';
 
 const [part, text = '{}'] = process.argv.slice(2);
-const { url, email, password, automation, repository, secret } = JSON.parse(text);
+const { url, email, password, automation, repository, secret, service } = JSON.parse(text);
 const seen = { steps: [] };
 
 const PATIENCE = { timeout: 60_000 };
@@ -103,6 +104,24 @@ async function previews(page) {
   assert.ok(!Object.hasOwn(sent('PreviewPullRequest').at(-1).context, 'host'), 'what is not asked is answered');
 }
 
+/** What it would do, before there is a pull request. */
+async function plans(page) {
+  await button(page, 'Show what it would do').click();
+  const found = page.getByRole('region', { name: 'What it would do to services' });
+  await found.getByRole('link', { name: service, exact: true }).waitFor(PATIENCE);
+  await found.getByText('Agent away', { exact: true }).first().waitFor();
+  await found.getByText(/for an hour/).waitFor();
+  await judge(page, 'what it would do');
+  assert.equal(sent('PlanPullRequestPreview').length, 1, 'planned once');
+  assert.equal(sent('OpenPullRequest').length, 0, 'a pull request is opened unasked');
+  assert.ok(!(await page.locator('main').innerText()).includes(secret), 'a secret is shown');
+  // Other answers are another preview.
+  await button(page, 'Back').click();
+  await button(page, 'Show what would change').click();
+  await button(page, 'Show what it would do').waitFor(PATIENCE);
+  await found.waitFor({ state: 'detached' });
+}
+
 async function opens(page) {
   await button(page, 'Open the pull request').click();
   await page.getByText('1 box above is not ticked.').waitFor();
@@ -157,7 +176,7 @@ async function looks(page) {
   }
 }
 
-const PARTS = { day: { signsIn, finds, isTold, previews, opens, lists, looks } };
+const PARTS = { day: { signsIn, finds, isTold, previews, plans, opens, lists, looks } };
 
 /** A page of somebody who is not signed in yet, and of answers that the console refuses: it says so by its status. */
 async function newPage() {

@@ -469,6 +469,17 @@ async function selfService(url) {
     JSON.stringify([{ ...localStorage }, { ...sessionStorage }, location.href, history.state]),
   );
   assert.ok(!kept.includes('s3cr3t'), 'a secret is kept in the browser');
+  // What it would do, asked for by itself.
+  await page.getByRole('button', { name: 'Show what it would do' }).click();
+  const effects = page.getByRole('region', { name: 'What it would do to services' });
+  await effects.getByRole('link', { name: 'eu-prod-0 / shop' }).waitFor();
+  await effects.getByText('Agent away', { exact: true }).waitFor();
+  await effects.getByRole('link', { name: 'network' }).waitFor();
+  await effects.getByRole('button', { name: 'Show the objects' }).click();
+  await effects.getByText('/data/note').waitFor();
+  await judge(page, 'what a pull request would do');
+  const [planned] = sent('PlanPullRequestPreview');
+  assert.deepEqual(planned.context, sent('PreviewPullRequest').at(-1).context);
   const opens = page.getByRole('button', { name: 'Open the pull request' });
   await opens.click();
   await page.getByText('1 box above is not ticked.').waitFor();

@@ -3,14 +3,17 @@
 //! The console looks which services it reaches, builds their artifacts at the commit, and has the agents say what a sync of those would do.
 //! Nothing is applied, and no service moves.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::fleet_plan::{
     FleetFound, FleetPartState, FleetPlan, FleetPlanAsk, FleetPlanPart, FleetPlanPhase,
 };
 use plural_core::ids::{
-    ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId,
+    ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId, StackId,
 };
+use plural_core::pr_automation::PrAutomation;
 use plural_core::pull_request::PullRequest;
 use plural_core::repository::Repository;
 use plural_core::service::{GitRef, Service};
@@ -19,7 +22,7 @@ use plural_core::stack_pull_request::check_releasable;
 use plural_core::sync::{PlanCandidate, SyncPlan};
 use plural_core::{Error, Result};
 
-use crate::access::{Approve, Audited, Authorized, Read, Write, actor_name, noun};
+use crate::access::{Approve, Audited, Authorized, CreatePr, Read, Write, actor_name, noun};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
@@ -28,6 +31,7 @@ use crate::masking;
 use crate::ports::git::SourceSpec;
 use crate::records::record;
 use crate::repository::RepositorySelector;
+use crate::seal::Sealed;
 use crate::service::ServiceSelector;
 
 /// Which of a list.
@@ -79,7 +83,7 @@ impl FleetTarget {
 pub struct FleetReached {
     /// What is known of it at first.
     pub part: FleetPlanPart,
-    /// What its agent is asked, where it is.
+    /// What its agent is asked, or would be if it were connected.
     pub candidate: Option<PlanCandidate>,
 }
 
@@ -90,6 +94,8 @@ pub struct FleetAsked {
     pub found: FleetFound,
     /// The services that it reaches.
     pub reached: Vec<FleetReached>,
+    /// The stacks whose code changes, of a preview.
+    pub stacks: Vec<StackId>,
 }
 
 /// What would happen to one service, object by object.
@@ -101,6 +107,17 @@ pub struct FleetPartPlan {
     pub plan: Option<SyncPlan>,
     /// What of it cannot be sent at all, and is no object of the plan.
     pub problems: Vec<ServiceError>,
+    /// It is of the plan of a preview.
+    pub is_preview: bool,
+}
+
+/// What was removed of plans of previews.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PrunedPreviews {
+    /// How many plans.
+    pub plans: u64,
+    /// Digests of the artifacts that were built for them. Others may name the same.
+    pub artifacts: HashSet<[u8; 32]>,
 }
 
 /// Plans of commits.
@@ -151,6 +168,19 @@ pub trait FleetPlanStore: Send + Sync + 'static {
         jobs: &[NewJob],
         at: DateTime<Utc>,
     ) -> Result<()>;
+    /// Records the plan of a preview, with what was asked and the jobs that begin with it. An open one of the same person and automation is
+    /// superseded; of those of the project, the oldest go.
+    async fn fleet_preview_begin(
+        &self,
+        by: Audited<'_, PrAutomation, CreatePr>,
+        plan: &FleetPlan,
+        asked: &Sealed,
+        jobs: &[NewJob],
+    ) -> Result<()>;
+    /// One that the console is to look at, with what was asked; nothing where that was done, or is not to be done any more.
+    async fn fleet_preview_to_look_at(&self, id: FleetPlanId) -> Result<Option<(FleetPlan, Sealed)>>;
+    /// Removes the plans of previews whose time is over, however far they are.
+    async fn fleet_previews_prune(&self, at: DateTime<Utc>) -> Result<PrunedPreviews>;
     /// Agents have had their time.
     async fn fleet_plan_end(&self, id: FleetPlanId, at: DateTime<Utc>) -> Result<()>;
     /// What is known of its services, by cluster and name.
@@ -200,6 +230,7 @@ impl App {
             phase: FleetPlanPhase::Looking,
             found: None,
             error: None,
+            preview: None,
             created_at: at,
             updated_at: at,
         };
@@ -228,6 +259,14 @@ impl App {
         let missing = || Error::not_found("part of a fleet plan");
         let mut found = self.store.fleet_plan_part(id).await?.ok_or_else(missing)?;
         let service = found.part.service_id;
+        // That of a preview is of whoever asked for it.
+        if found.is_preview {
+            match self.get::<FleetPlan>(ctx, &found.part.plan_id).await {
+                Ok(_) => {}
+                Err(Error::NotFound { .. }) => return Err(missing()),
+                Err(error) => return Err(error),
+            }
+        }
         // Whoever may not see the service learns nothing of it, not even that it is planned.
         match self.get::<Service>(ctx, &ServiceSelector::Id(service)).await {
             Ok(_) => {}

@@ -86,6 +86,7 @@ impl App {
             phase,
             found: None,
             error: None,
+            preview: None,
             created_at: at,
             updated_at: at,
         };

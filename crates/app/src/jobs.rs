@@ -19,6 +19,7 @@ mod hear_scm_webhook;
 mod loops;
 mod move_secrets;
 mod open_pull_request;
+mod plan_preview;
 mod plan_pull_request;
 mod prepare_stack_run;
 mod pull_request_parts;
@@ -62,6 +63,7 @@ pub use govern_pull_request::GovernPullRequest;
 pub use hear_scm_webhook::{HearScmWebhook, HeardRepository};
 pub use move_secrets::{MoveSecrets, MovedSecrets};
 pub use open_pull_request::{BegunPullRequest, OpenPullRequest};
+pub use plan_preview::LookFleetPreview;
 pub use plan_pull_request::PlanPullRequest;
 pub use prepare_stack_run::{PrepareStackRun, PreparedRun};
 pub(crate) use pull_request_parts::{Fetched, Parts};
@@ -233,6 +235,7 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<HearScmWebhook>(),
     JobEntry::of::<OpenPullRequest>(),
     JobEntry::of::<LookFleetPlan>(),
+    JobEntry::of::<LookFleetPreview>(),
     JobEntry::of::<EndFleetPlan>(),
     JobEntry::of::<TellFleetPlan>(),
     JobEntry::of::<PlanFleetOfPull>(),

@@ -37,6 +37,7 @@ mod fingerprints;
 pub mod fleet;
 pub mod fleet_plan;
 mod fleet_plan_pull;
+mod fleet_preview;
 pub mod global_service;
 pub mod group;
 pub mod harness;

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::jobs::{Fetched, Parts};
+use crate::ports::git::TreeChange;
 use crate::ports::git_hosts::{Host, HostCause, HostChange, HostEntry, HostError};
 use crate::ports::scaffolds::{ScaffoldEntry, ScaffoldRun, Scaffolded};
 use crate::pr_instance_made::AskedChange;
@@ -209,6 +210,19 @@ impl Made {
             path: path.clone(),
             digest: after.as_ref().map(digest),
             is_new: after.is_some() && !self.before.contains_key(path),
+        };
+        self.after.changes.iter().map(one).collect()
+    }
+
+    /// The changes as git takes them.
+    pub(crate) fn tree(&self) -> Vec<TreeChange> {
+        let one = |(path, after): (&String, &Option<ScaffoldEntry>)| {
+            let (content, executable) = match after {
+                Some(ScaffoldEntry::File { bytes, executable }) => (Some(bytes.clone()), *executable),
+                Some(ScaffoldEntry::Link) => (Some(Vec::new()), false),
+                None => (None, false),
+            };
+            TreeChange { path: path.clone(), content, executable }
         };
         self.after.changes.iter().map(one).collect()
     }

@@ -125,11 +125,11 @@ pub(crate) struct Begin {
 }
 
 /// What was asked, allowed and checked.
-struct Prepared {
-    automation: Authorized<PrAutomation, CreatePr>,
-    repository: String,
-    base: String,
-    asked: Asked,
+pub(crate) struct Prepared {
+    pub(crate) automation: Authorized<PrAutomation, CreatePr>,
+    pub(crate) repository: String,
+    pub(crate) base: String,
+    pub(crate) asked: Asked,
 }
 
 impl App {
@@ -310,7 +310,7 @@ impl App {
     }
 
     /// Decides and checks: the right, the repository, the parts that are built, the answers.
-    async fn pull_request_prepared(&self, ctx: &OpCtx, ask: &PullRequestAsk) -> Result<Prepared> {
+    pub(crate) async fn pull_request_prepared(&self, ctx: &OpCtx, ask: &PullRequestAsk) -> Result<Prepared> {
         let by = PrAutomationSelector::Id(ask.automation);
         let automation = self.authorized::<PrAutomation, CreatePr>(ctx, &by).await?;
         let connection = self.pull_request_connection(automation.links.connection_id).await?;

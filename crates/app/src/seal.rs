@@ -96,11 +96,13 @@ pub enum SealedColumn {
     PrGovernanceSecret,
     /// What the governance of a pull request wants to have back.
     PullRequestGovernance,
+    /// What the plan of a preview is made of.
+    FleetPlanAsked,
 }
 
 impl SealedColumn {
     /// All of them.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 36] = [
         Self::KeyCheck,
         Self::ProxyKey,
         Self::AuditKey,
@@ -136,6 +138,7 @@ impl SealedColumn {
         Self::PrSecret,
         Self::PrGovernanceSecret,
         Self::PullRequestGovernance,
+        Self::FleetPlanAsked,
     ];
 
     /// A project may keep such values outside of the database: those of its services, templates and contexts.
@@ -175,7 +178,8 @@ impl SealedColumn {
             | Self::PrRequestKey
             | Self::PrSecret
             | Self::PrGovernanceSecret
-            | Self::PullRequestGovernance => false,
+            | Self::PullRequestGovernance
+            | Self::FleetPlanAsked => false,
         }
     }
 }

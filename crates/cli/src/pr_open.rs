@@ -1,9 +1,11 @@
 //! `plural pr create` and `plural pr preview`: an automation is asked, and opens a pull request or tells what that would be.
 
+use std::time::Duration;
+
 use clap::Args;
 use plural_wire::{
-    Client, CreatePullRequest, PrPhase, PreviewPullRequest, PullRequest, PullRequestFileChange,
-    PullRequestPreview,
+    Client, CreatePullRequest, PlanPullRequestPreview, PrPhase, PreviewPullRequest, PullRequest,
+    PullRequestFileChange, PullRequestPreview,
 };
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -12,10 +14,10 @@ use crate::{
     args::OutputArgs,
     error::CliError,
     format::Format,
-    key::parse_pair,
+    key::{parse_duration, parse_pair},
     output,
     plain::one_line,
-    pr_automations,
+    pr_automations, pr_plan,
     stack_arg_values::{SecretVariable, parse_secret},
     terminal::Terminal,
 };
@@ -113,15 +115,26 @@ impl OnceArgs {
 
 /// Show what a pull request of an automation would change, and write nothing
 ///
-/// Prints the differences as `git apply` takes them.
+/// Prints the differences as `git apply` takes them. With --plan, prints what they would do to services instead: the agents of their clusters
+/// apply every object that differs as a dry run. You are shown the services that you may see, and nobody else sees your plan but
+/// administrators. It is gone after an hour.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr preview add-service --set name=shop
   plural pr preview add-service --set name=shop | git apply
-  plural pr preview add-service --set name=shop -o json")]
+  plural pr preview add-service --set name=shop -o json
+  plural pr preview add-service --set name=shop --plan")]
 pub(crate) struct PrPreviewArgs {
     #[command(flatten)]
     ask: AskArgs,
+
+    /// Show what it would do on every cluster, in place of what it changes
+    #[arg(long)]
+    plan: bool,
+
+    /// How long to wait with --plan: 90s, 5m, 1h
+    #[arg(long, default_value = "5m", value_parser = parse_duration, value_name = "DURATION")]
+    timeout: Duration,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -130,7 +143,7 @@ pub(crate) struct PrPreviewArgs {
 impl PrPreviewArgs {
     /// Whether it prints a patch.
     pub(crate) fn prints_a_patch(&self) -> bool {
-        is_patch(&self.output.output)
+        !self.plan && is_patch(&self.output.output)
     }
 }
 
@@ -188,11 +201,15 @@ pub(crate) fn opened(
 }
 
 pub(crate) async fn preview(
-    PrPreviewArgs { ask, output }: PrPreviewArgs,
+    PrPreviewArgs { ask, plan, timeout, output }: PrPreviewArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let Ask { id, identifier, context } = ask.read(client, terminal).await?;
+    if plan {
+        let plan = client.send(&PlanPullRequestPreview { id, identifier, context }).await?;
+        return pr_plan::preview(plan, timeout, &output, client, terminal).await;
+    }
     let made = client.send(&PreviewPullRequest { id, identifier, context }).await?;
     previewed(&made, &output, terminal)
 }

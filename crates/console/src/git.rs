@@ -11,13 +11,13 @@ use chrono::DateTime;
 use parking_lot::Mutex;
 use plural_app::ports::git::{
     Built, Closure, CommitInfo, FetchOutcome, FolderFile, GitAccess, GitCredentials, GitError, GitPort,
-    GitReach, KeepMirror, Merged, MirrorBundle, SourceSpec,
+    GitReach, KeepMirror, Merged, MirrorBundle, SourceSpec, TreeChange,
 };
 use plural_core::ids::RepositoryId;
 use plural_core::module_code::is_module_code;
 use plural_git::{
-    BlobStore, Credentials, Digest, HostKeys, ListedKind, Merge, MirrorKey, Mirrors, Oid, RefSpec, Remote,
-    Repository, ServiceSource, Signers, SourceFile,
+    BlobStore, Commit, Credentials, Digest, FileChange, HostKeys, ListedKind, Merge, MirrorKey, Mirrors, Oid,
+    RefSpec, Remote, Repository, ServiceSource, Signers, SourceFile,
 };
 use secrecy::ExposeSecret;
 use tokio::{
@@ -159,14 +159,7 @@ impl GitPort for Git {
         if !signers.is_empty() {
             self.mirrors.verify(&repository, commit.id, &signers).await.map_err(explain)?;
         }
-        let at = DateTime::from_timestamp(commit.time, 0).unwrap_or_default();
-        Ok(CommitInfo {
-            sha: commit.id.to_hex(),
-            message: commit.summary,
-            author: author_line(&commit.author),
-            emails: vec![author_line(&commit.author_email), author_line(&commit.committer_email)],
-            at,
-        })
+        Ok(info(commit))
     }
 
     async fn fetch_commit(
@@ -196,6 +189,24 @@ impl GitPort for Git {
             Merge::Unrelated => Merged::Unrelated,
             Merge::Unknown => Merged::Unknown,
         })
+    }
+
+    async fn overlay(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        message: &str,
+        changes: Vec<TreeChange>,
+    ) -> Result<CommitInfo, GitError> {
+        let parent = sha.parse::<Oid>().map_err(explain)?;
+        let change = |TreeChange { path, content, executable }| FileChange {
+            path,
+            content: content.map(Into::into),
+            executable,
+        };
+        let changes: Vec<FileChange> = changes.into_iter().map(change).collect();
+        let made = self.mirrors.overlay(&remote(access)?, parent, message, &changes).await;
+        made.map(info).map_err(explain)
     }
 
     async fn reached(
@@ -484,6 +495,17 @@ fn remote(access: &GitAccess) -> Result<Remote, GitError> {
         remote = remote.with_host_keys(HostKeys::Pinned(known_hosts.clone()));
     }
     Ok(remote.with_credentials(credentials))
+}
+
+/// A commit as use cases see it.
+fn info(commit: Commit) -> CommitInfo {
+    CommitInfo {
+        sha: commit.id.to_hex(),
+        author: author_line(&commit.author),
+        emails: vec![author_line(&commit.author_email), author_line(&commit.committer_email)],
+        at: DateTime::from_timestamp(commit.time, 0).unwrap_or_default(),
+        message: commit.summary,
+    }
 }
 
 /// Whose commits are taken; nobody's where all are.

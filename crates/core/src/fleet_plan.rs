@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::ids::{ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId};
+use crate::ids::{
+    ClusterId, FleetPartId, FleetPlanId, PrAutomationId, ProjectId, PullRequestId, RepositoryId, ServiceId,
+    StackId, UserId,
+};
 use crate::page::Keyed;
 use crate::service::GitRef;
 use crate::stack_pull_request::follows_branch;
@@ -17,6 +20,12 @@ use crate::sync::{PlanAction, ReportedPlan};
 pub const MOST_PARTS: usize = 2_000;
 /// How long agents have to answer.
 pub const PATIENCE: TimeDelta = TimeDelta::seconds(60);
+/// How long the plan of a preview is kept, with the artifacts that were built for it.
+pub const PREVIEW_KEEP: TimeDelta = TimeDelta::hours(1);
+/// Plans of previews that are kept of one project; older ones go.
+pub const MOST_PREVIEWS: u64 = 100;
+/// Stacks that the plan of a preview names.
+pub const MOST_STACKS: usize = 200;
 /// Kinds of one service that are counted.
 const MOST_KINDS: usize = 50;
 /// Bytes of a branch, tag or commit.
@@ -155,6 +164,19 @@ pub fn follows_head(git: &GitRef) -> bool {
     git.reference == "HEAD"
 }
 
+/// What a plan is of that has no commit yet: what an automation would make of a branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetPreview {
+    /// Who asked. Nobody else sees the plan, but administrators.
+    pub owner: UserId,
+    /// The automation.
+    pub automation_id: PrAutomationId,
+    /// The stacks whose code changes; empty until the console has looked.
+    pub stacks: Vec<StackId>,
+    /// When it goes.
+    pub expires_at: DateTime<Utc>,
+}
+
 /// What a commit would do on every cluster that it reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetPlan {
@@ -180,6 +202,8 @@ pub struct FleetPlan {
     pub found: Option<FleetFound>,
     /// Why it cannot be made.
     pub error: Option<String>,
+    /// It is of a preview, and of no commit of the repository.
+    pub preview: Option<FleetPreview>,
     /// When it was asked for.
     pub created_at: DateTime<Utc>,
     /// When something of it last changed.

@@ -235,6 +235,7 @@ mod tests {
                 deadline: at + TimeDelta::seconds(60),
             }),
             error: Some("render: a secret".to_owned()),
+            preview: None,
             created_at: at,
             updated_at: at,
         }

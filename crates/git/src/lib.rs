@@ -27,6 +27,7 @@ mod known_hosts;
 mod merge;
 mod mirrors;
 mod objects;
+mod overlay;
 mod path;
 mod push;
 mod quota;

@@ -4,17 +4,20 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::access::{Approve, Audited, Authorized, Read, Write};
+use plural_app::access::{Approve, Audited, Authorized, CreatePr, Read, Write};
 use plural_app::fleet_plan::{
-    FleetAsked, FleetPartPlan, FleetPlanFilter, FleetPlanStore, FleetTarget, fleet_plan_tellers,
+    FleetAsked, FleetPartPlan, FleetPlanFilter, FleetPlanStore, FleetReached, FleetTarget, PrunedPreviews,
+    fleet_plan_tellers,
 };
 use plural_app::job::NewJob;
-use plural_core::access::Visibility;
+use plural_app::seal::Sealed;
+use plural_core::access::{Scope, Visibility};
 use plural_core::fleet_plan::{FleetFound, FleetPartState, FleetPlan, FleetPlanPart, FleetPlanPhase};
 use plural_core::ids::{
     ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId,
 };
 use plural_core::policy::PolicyNoun;
+use plural_core::pr_automation::PrAutomation;
 use plural_core::repository::Repository;
 use plural_core::service::GitRef;
 use plural_core::specs::without_nul;
@@ -33,7 +36,7 @@ use crate::records::{Guard, Table};
 use crate::service::rendering_of;
 use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
-use crate::{cluster, dependency, fleet_plan_part, policy, service};
+use crate::{cluster, dependency, fleet_plan_part, fleet_preview, policy, service};
 
 /// Plans kept of one repository that are over.
 const KEPT: u64 = 50;
@@ -71,6 +74,11 @@ pub(crate) mod row {
         pub error: Option<String>,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
+        pub owner_id: Option<Uuid>,
+        pub automation_id: Option<Uuid>,
+        pub asked: Option<Vec<u8>>,
+        pub stacks: Option<Json>,
+        pub expires_at: Option<DateTimeUtc>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -103,7 +111,13 @@ impl TryFrom<row::Model> for FleetPlan {
             error,
             created_at,
             updated_at,
+            owner_id,
+            automation_id,
+            asked: _,
+            stacks,
+            expires_at,
         } = row;
+        let preview = fleet_preview::of_row(owner_id.zip(automation_id).zip(expires_at), stacks)?;
         let found = sha.zip(deadline_at).map(|(sha, deadline)| FleetFound {
             sha,
             message: message.unwrap_or_default(),
@@ -126,6 +140,7 @@ impl TryFrom<row::Model> for FleetPlan {
             phase: word(FleetPlanPhase::parse(&phase), "the phase of a fleet plan")?,
             found,
             error,
+            preview,
             created_at,
             updated_at,
         })
@@ -143,6 +158,8 @@ impl Table for FleetPlan {
 
     fn filter(mut rows: Select<row::Entity>, filter: &FleetPlanFilter) -> Select<row::Entity> {
         let FleetPlanFilter { repository_id, pull_request_id } = filter;
+        // Those of previews are no plans of commits: whoever asked for one has its id.
+        rows = rows.filter(row::Column::OwnerId.is_null());
         if let Some(id) = repository_id {
             rows = rows.filter(row::Column::RepositoryId.eq(id.uuid()));
         }
@@ -153,11 +170,21 @@ impl Table for FleetPlan {
     }
 
     fn visible(to: &Visibility) -> Condition {
-        policy::visible(to, &[row::Column::ProjectId], PolicyNoun::Project)
+        let (user, of_project) = match to {
+            Visibility::All => return Condition::all(),
+            Visibility::Bound { user, groups: _ } => {
+                (user.uuid(), policy::visible(to, &[row::Column::ProjectId], PolicyNoun::Project))
+            }
+        };
+        let of_commits = Condition::all().add(row::Column::OwnerId.is_null()).add(of_project);
+        Condition::any().add(row::Column::OwnerId.eq(user)).add(of_commits)
     }
 
     fn guard(&self) -> Guard {
-        Guard::Policies(vec![self.project_id.into()])
+        match &self.preview {
+            Some(preview) => Guard::Scope(Scope::Own(preview.owner)),
+            None => Guard::Policies(vec![self.project_id.into()]),
+        }
     }
 }
 
@@ -184,11 +211,15 @@ impl FleetPlanStore for Database {
             phase,
             found: _,
             error: _,
+            // It has a beginning of its own.
+            preview: _,
             created_at,
             updated_at,
         } = plan;
         let mut write = self.write().await?;
-        let earlier = row::Entity::find().filter(row::Column::RepositoryId.eq(repository_id.uuid()));
+        let earlier = row::Entity::find()
+            .filter(row::Column::RepositoryId.eq(repository_id.uuid()))
+            .filter(row::Column::OwnerId.is_null());
         let same = match pull_request_id {
             Some(id) => Condition::all().add(row::Column::PullRequestId.eq(id.uuid())),
             None => Condition::all()
@@ -239,6 +270,7 @@ impl FleetPlanStore for Database {
             let Some(oldest) = oldest else { continue };
             row::Entity::delete_many()
                 .filter(row::Column::RepositoryId.eq(repository_id.uuid()))
+                .filter(row::Column::OwnerId.is_null())
                 .filter(of)
                 .filter(row::Column::Id.lte(oldest))
                 .exec(&write.tx)
@@ -266,6 +298,7 @@ impl FleetPlanStore for Database {
             error: set(None),
             created_at: set(*created_at),
             updated_at: set(*updated_at),
+            ..Default::default()
         };
         row.insert(&write.tx).await.map_err(db("recording a fleet plan"))?;
         write.enqueue(jobs, *created_at).await?;
@@ -276,6 +309,7 @@ impl FleetPlanStore for Database {
     async fn fleet_plan_to_look_at(&self, id: FleetPlanId) -> Result<Option<FleetPlan>> {
         let found = row::Entity::find_by_id(id.uuid())
             .filter(row::Column::Phase.eq(FleetPlanPhase::Looking.as_str()))
+            .filter(row::Column::OwnerId.is_null())
             .one(&self.reader)
             .await;
         found.map_err(db("reading a fleet plan"))?.map(FleetPlan::try_from).transpose()
@@ -393,7 +427,8 @@ impl FleetPlanStore for Database {
     ) -> Result<()> {
         let mut write = self.write().await?;
         let named: Vec<Uuid> = asked.reached.iter().map(|reached| reached.part.service_id.uuid()).collect();
-        let to_ask = asked.reached.iter().filter(|reached| reached.candidate.is_some());
+        let is_asked = |reached: &&FleetReached| reached.part.state == FleetPartState::Waiting;
+        let to_ask = asked.reached.iter().filter(is_asked);
         let to_ask: Vec<Uuid> = to_ask.map(|reached| reached.part.service_id.uuid()).collect();
         // Services are locked before plans, as reports lock them.
         dependency::lock_in_tx(&write).await?;
@@ -428,6 +463,8 @@ impl FleetPlanStore for Database {
             composed: set(number(*composed)),
             omitted: set(number(*omitted)),
             deadline_at: set(Some(*deadline)),
+            asked: set(None),
+            stacks: set(fleet_preview::stacks(&known, &asked.stacks)?),
             updated_at: set(at),
             ..Default::default()
         };
@@ -449,12 +486,31 @@ impl FleetPlanStore for Database {
             id: ActiveValue::Unchanged(known.id),
             phase: set(FleetPlanPhase::Failed.as_str().to_owned()),
             error: set(Some(without_nul(error))),
+            asked: set(None),
             updated_at: set(at),
             ..Default::default()
         };
         change.update(&write.tx).await.map_err(db("recording a fleet plan"))?;
         write.enqueue(jobs, at).await?;
         write.commit().await
+    }
+
+    async fn fleet_preview_begin(
+        &self,
+        by: Audited<'_, PrAutomation, CreatePr>,
+        plan: &FleetPlan,
+        asked: &Sealed,
+        jobs: &[NewJob],
+    ) -> Result<()> {
+        fleet_preview::begin(self, by, (plan, asked), jobs).await
+    }
+
+    async fn fleet_preview_to_look_at(&self, id: FleetPlanId) -> Result<Option<(FleetPlan, Sealed)>> {
+        fleet_preview::to_look_at_on(&self.reader, id).await
+    }
+
+    async fn fleet_previews_prune(&self, at: DateTime<Utc>) -> Result<PrunedPreviews> {
+        fleet_preview::prune(self, at).await
     }
 
     async fn fleet_plan_end(&self, id: FleetPlanId, at: DateTime<Utc>) -> Result<()> {

@@ -38,6 +38,7 @@ mod federated_credential;
 mod feed;
 mod fleet_plan;
 mod fleet_plan_part;
+mod fleet_preview;
 mod given_membership;
 mod global_service;
 mod group;

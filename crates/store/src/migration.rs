@@ -91,6 +91,7 @@ mod m0114_stack_pull_requests;
 mod m0115_pr_instances;
 mod m0116_pr_governances;
 mod m0117_merge_windows;
+mod m0118_fleet_previews;
 mod m0119_pr_secrets;
 mod m0120_context_imports;
 mod m0122_fleet_plan_merges;
@@ -196,6 +197,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0115_pr_instances::Migration),
             Box::new(m0116_pr_governances::Migration),
             Box::new(m0117_merge_windows::Migration),
+            Box::new(m0118_fleet_previews::Migration),
             Box::new(m0119_pr_secrets::Migration),
             Box::new(m0120_context_imports::Migration),
             Box::new(m0122_fleet_plan_merges::Migration),

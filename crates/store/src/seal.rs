@@ -130,6 +130,7 @@ fn place(column: SealedColumn) -> Place {
         SealedColumn::PullRequestGovernance => {
             ("pull_requests", "governance_state", Some("id"), OWN, KeyPurpose::Secrets)
         }
+        SealedColumn::FleetPlanAsked => ("fleet_plans", "asked", Some("id"), OWN, KeyPurpose::Secrets),
     };
     Place { table, column, id, project, purpose }
 }
@@ -176,7 +177,8 @@ fn key(column: SealedColumn) -> Option<Key> {
         | SealedColumn::PrRequestKey
         | SealedColumn::PrSecret
         | SealedColumn::PrGovernanceSecret
-        | SealedColumn::PullRequestGovernance => ("id", None),
+        | SealedColumn::PullRequestGovernance
+        | SealedColumn::FleetPlanAsked => ("id", None),
     };
     Some(Key { id, number })
 }

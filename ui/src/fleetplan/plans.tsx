@@ -165,7 +165,8 @@ function Heads({ first, last }: { first: string; last: string }) {
   );
 }
 
-function Clusters({ plan, parts }: { plan: Plan; parts: Part[] }) {
+/** What a plan says of clusters, and of each service on them. */
+export function Clusters({ plan, parts }: { plan: Plan; parts: Part[] }) {
   const clusters = listed(plan.reach?.clusters);
   const [open, setOpen] = useState<string>();
   return (
@@ -259,7 +260,8 @@ function Objects({ id }: { id: string }) {
   );
 }
 
-function Rest({ plan: { composed, omitted, untouched } }: { plan: Plan }) {
+/** What a plan says of services that it does not name. */
+export function Rest({ plan: { composed, omitted, untouched } }: { plan: Plan }) {
   const told = [
     [untouched, 'that are read from the repository and are not reached'],
     [composed, 'that are put together from several sources and were not looked at'],

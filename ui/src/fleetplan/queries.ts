@@ -35,6 +35,11 @@ const One = graphql(/* GraphQL */ `
       untouched
       composed
       omitted
+      expiresAt
+      stacks {
+        id
+        name
+      }
       reach {
         clusters {
           handle

@@ -83,6 +83,14 @@ export const Preview = graphql(/* GraphQL */ `
   }
 `);
 
+export const PlanPreview = graphql(/* GraphQL */ `
+  mutation PlanPullRequestPreview($id: ID!, $identifier: String, $context: Json) {
+    planPullRequestPreview(id: $id, identifier: $identifier, context: $context) {
+      id
+    }
+  }
+`);
+
 export const Open = graphql(/* GraphQL */ `
   mutation OpenPullRequest($id: ID!, $identifier: String, $branch: String, $context: Json, $key: String) {
     createPullRequest(

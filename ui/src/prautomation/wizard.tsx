@@ -5,6 +5,7 @@ import { getRouteApi, useNavigate } from '@tanstack/react-router';
 import { IconGitPullRequest } from '@tabler/icons-react';
 import { useEffect, useRef, useState, type SyntheticEvent } from 'react';
 
+import { Effects } from '../fleetplan/preview';
 import { ApiError, ask, explain, isLost } from '../lib/client';
 import { quoted } from '../lib/text';
 import { Command } from '../parts/action';
@@ -15,7 +16,7 @@ import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { sentence } from '../stack/questions';
 import { askedOf, askOf, BRANCH, commandOf, lackingOf, questionsOf, REPOSITORY, stepsOf } from './asked';
-import { formQuery, Open, Preview, type Asking } from './form-queries';
+import { formQuery, Open, PlanPreview, Preview, type Asking } from './form-queries';
 import { Answers, Confirm, Previewed } from './review';
 import { roles } from './roles';
 
@@ -130,6 +131,10 @@ function Wizard({ automation }: { automation: Asking }) {
     gcTime: 0,
     onError: refused,
   });
+  const planning = useMutation({
+    mutationFn: async () => (await ask(PlanPreview, askOf(automation, values))).planPullRequestPreview,
+    gcTime: 0,
+  });
   const opening = useMutation({
     mutationFn: async () => {
       const branch = (values[BRANCH] ?? '').trim();
@@ -155,10 +160,12 @@ function Wizard({ automation }: { automation: Asking }) {
     // Another branch changes nothing of what is in it.
     if (changed.every((name) => name === BRANCH)) return;
     preview.reset();
+    planning.reset();
     setTicked([]);
   };
   const look = () => {
     opening.reset();
+    planning.reset();
     // What was confirmed was another look.
     setTicked([]);
     preview.mutate();
@@ -233,6 +240,7 @@ function Wizard({ automation }: { automation: Asking }) {
                 </Button>
               )}
               {preview.data && <Previewed automation={automation} preview={preview.data} again={look} />}
+              {mayOpen && <Effects planning={planning} plan={() => planning.mutate()} />}
               {mayOpen && !isPatch && (
                 <>
                   <Fields

@@ -22,6 +22,9 @@ const CHANGES = () => ({
   warnings: [HOSTILE],
   files: [{ path: 'apps/shop.yaml', change: 'CHANGED', diff: PATCH }],
 });
+/** What a plan counts: of a service that is planned, and of another. */
+const COUNTS = { created: 1, changed: 2, deleted: 1, blocked: 0 };
+const NONE = { created: 0, changed: 0, deleted: 0, blocked: 0 };
 /** Answers that are refused, as the console tells them. */
 const refusal = (answers) =>
   new GraphQLError('context: an answer is refused', { extensions: { code: 'INVALID', field: 'context', answers } });
@@ -122,6 +125,44 @@ export function things(clusters) {
           { path: `old/${HOSTILE}`, change: 'DELETED', diff: `--- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-${HOSTILE}\n` },
         ],
       };
+    },
+    planPullRequestPreview: { id: 'fp0' },
+    fleetPlan: ({ id }) => ({
+      id,
+      phase: 'DONE',
+      error: null,
+      ref: 'main',
+      sha: '8f08c05fb0e47cdc472367efb81af8f1db335400',
+      untouched: 3,
+      composed: 1,
+      omitted: 0,
+      expiresAt: ago(-3000),
+      stacks: [{ id: 'st0', name: 'network' }],
+      reach: {
+        clusters: [
+          { handle: 'eu-prod-0', services: 2, waiting: 0, failed: 1, away: 0, late: 0, counts: COUNTS },
+          { handle: 'eu-prod-1', services: 1, waiting: 0, failed: 0, away: 1, late: 0, counts: NONE },
+        ],
+        parts: [
+          { id: 'fpp0', name: 'shop', handle: 'eu-prod-0', state: 'PLANNED', error: null, counts: COUNTS },
+          { id: 'fpp1', name: 'web', handle: 'eu-prod-0', state: 'FAILED', error: HOSTILE, counts: NONE },
+          { id: 'fpp2', name: 'shop', handle: 'eu-prod-1', state: 'AWAY', error: null, counts: NONE },
+        ],
+      },
+    }),
+    fleetPlanPart: {
+      objects: [
+        {
+          action: 'CHANGE',
+          why: null,
+          location: 'apps/shop.yaml:1',
+          wave: null,
+          object: { group: '', kind: 'ConfigMap', namespace: 'shop', name: 'settings' },
+          fields: [{ path: '/data/note', before: HOSTILE, after: '"2"', hidden: false }],
+          fieldsOmitted: 0,
+        },
+      ],
+      problems: [],
     },
     createPullRequest: { id: 'pr3' },
     prInstance: ({ id }) => ({

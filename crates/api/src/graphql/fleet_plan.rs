@@ -11,11 +11,13 @@ use super::{
     error::{IntoGraphql as _, List, Nullable, id, id_in, list, nullable},
     git_repository::GitRepository,
     page::{connection, page_args},
+    pr_automation::PrAutomation,
     project::Project,
     pull_request::PullRequest,
     record::{by_id, one, page_of},
     request::request,
     service::ServiceDeployment,
+    stack::InfrastructureStack,
     sync_plan::PlannedObject,
 };
 
@@ -292,7 +294,7 @@ impl FleetPlan {
         self.0.base.as_deref()
     }
 
-    /// The commit; absent until the console has looked.
+    /// The commit; absent until the console has looked. That of a preview is in no repository.
     async fn sha(&self) -> Option<&str> {
         self.0.found.as_ref().map(|found| found.sha.as_str())
     }
@@ -355,6 +357,30 @@ impl FleetPlan {
     /// The pull request that it is of; absent where it is of none.
     async fn pull_request(&self, ctx: &Context<'_>) -> Nullable<PullRequest> {
         nullable(by_id::<plural_core::pull_request::PullRequest, _>(ctx, self.0.pull_request_id)).await
+    }
+
+    /// The automation that it is a preview of; absent where it is of a commit.
+    async fn automation(&self, ctx: &Context<'_>) -> Nullable<PrAutomation> {
+        let id = self.0.preview.as_ref().map(|preview| preview.automation_id);
+        nullable(by_id::<plural_core::pr_automation::PrAutomation, _>(ctx, id)).await
+    }
+
+    /// The stacks whose code a preview changes: those that you may see. They are not planned.
+    async fn stacks(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<InfrastructureStack>>> {
+        nullable(async {
+            let Some(preview) = &self.0.preview else { return Ok(None) };
+            let request = request(ctx);
+            let found = request.app.get_many::<plural_core::stack::Stack>(&request.op, &preview.stacks).await;
+            let mut found = found.into_graphql(ctx)?;
+            let named = preview.stacks.iter().filter_map(|id| found.remove(id)).map(Into::into);
+            Ok(list(named))
+        })
+        .await
+    }
+
+    /// When the plan of a preview goes; absent where it is of a commit.
+    async fn expires_at(&self) -> Option<DateTime<Utc>> {
+        self.0.preview.as_ref().map(|preview| preview.expires_at)
     }
 
     /// Where it belongs.

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::{
     cluster::Cluster,
     error::{IntoGraphql as _, List, Nullable, id, id_in, list, nullable},
+    fleet_plan::FleetPlan,
     page::{connection, page_args},
     pr_automation::PrAutomation,
     pr_governance::PullRequestGovernance,
@@ -440,6 +441,28 @@ impl PullRequestMutation {
             let ask = ask(&automation, identifier, None, context).into_graphql(ctx)?;
             let made = Box::pin(request.app.pull_request_preview(&request.op, ask)).await;
             Ok(Some(PullRequestPreview(made.into_graphql(ctx)?)))
+        })
+        .await
+    }
+
+    /// Has the agents of all clusters say what a pull request would do that is not opened; needs the right to open one. Answers at once:
+    /// the plan fills while they answer. Only you and administrators see it, for an hour; an earlier one of yours with the same automation
+    /// is superseded. Nothing is written, and nothing is applied.
+    async fn plan_pull_request_preview(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id", desc = "The automation.")] automation: ID,
+        #[graphql(
+            desc = "Another repository than the automation's: one of those that its connection may touch."
+        )]
+        identifier: Option<String>,
+        #[graphql(desc = "Answers to the automation's questions.")] context: Option<Json>,
+    ) -> Nullable<FleetPlan> {
+        nullable(async {
+            let request = request(ctx);
+            let ask = ask(&automation, identifier, None, context).into_graphql(ctx)?;
+            let made = Box::pin(request.app.pull_request_preview_plan(&request.op, ask)).await;
+            Ok(Some(made.into_graphql(ctx)?.into()))
         })
         .await
     }

@@ -25,6 +25,7 @@ use crate::fleet_plan::{FleetAsked, FleetReached, FleetTarget, fleet_plan_teller
 use crate::job::{ABOUT_A_DAY, Job, JobFailure, NewJob};
 use crate::ports::charts::{ComposeError, Composition, GitPart};
 use crate::ports::git::{Built, Closure, CommitInfo, GitAccess, GitError, Merged, SourceSpec};
+use crate::pull_request_made::Stop as NotMade;
 use crate::source::SourceLimits;
 
 /// Artifacts that are built at once.
@@ -78,30 +79,14 @@ impl Job for LookFleetPlan {
 
     async fn run(app: &Arc<App>, begun: BegunFleetPlan) -> Result<(), JobFailure> {
         let Some(plan) = app.store.fleet_plan_to_look_at(begun.id).await? else { return Ok(()) };
-        match Box::pin(look(app, &plan)).await {
-            Ok(asked) => {
-                let wait = PATIENCE.to_std().unwrap_or_default();
-                let mut jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
-                if asked.is_any() {
-                    jobs.push(NewJob::of::<EndFleetPlan>(&begun)?.after(wait));
-                }
-                app.store.fleet_plan_asked(plan.id, &asked, &jobs, app.now()).await?;
-            }
-            Err(Stop::Told(error)) => {
-                let jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
-                app.store.fleet_plan_failed(plan.id, &error, &jobs, app.now()).await?;
-            }
-            Err(Stop::Internal(error)) => return Err(error.into()),
-        }
-        Ok(())
+        let looked = Box::pin(look(app, &plan)).await;
+        looked_at(app, &plan, looked).await
     }
 
     /// A check that stays pending keeps everybody from merging.
     async fn died(app: &Arc<App>, begun: BegunFleetPlan, why: &str) -> Result<()> {
         let Some(plan) = app.store.fleet_plan_to_look_at(begun.id).await? else { return Ok(()) };
-        let jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
-        let error = format!("the console could not look at the commit ({why}): ask for the plan again");
-        app.store.fleet_plan_failed(plan.id, &error, &jobs, app.now()).await
+        given_up(app, &plan, why).await
     }
 }
 
@@ -147,12 +132,52 @@ impl Job for PlanFleetOfPull {
     }
 }
 
+/// Records what was found of a plan, and has agents asked, or why it cannot be made.
+pub(super) async fn looked_at(
+    app: &App,
+    plan: &FleetPlan,
+    looked: Result<FleetAsked, Stop>,
+) -> Result<(), JobFailure> {
+    let mut jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
+    match looked {
+        Ok(asked) => {
+            if asked.is_any() {
+                let wait = PATIENCE.to_std().unwrap_or_default();
+                jobs.push(NewJob::of::<EndFleetPlan>(&BegunFleetPlan { id: plan.id })?.after(wait));
+            }
+            app.store.fleet_plan_asked(plan.id, &asked, &jobs, app.now()).await?;
+        }
+        Err(Stop::Told(error)) => {
+            app.store.fleet_plan_failed(plan.id, &error, &jobs, app.now()).await?;
+        }
+        Err(Stop::Internal(error)) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+/// Ends a plan whose job is dead.
+pub(super) async fn given_up(app: &App, plan: &FleetPlan, why: &str) -> Result<()> {
+    let jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
+    let error = format!("the console could not look at the commit ({why}): ask for the plan again");
+    app.store.fleet_plan_failed(plan.id, &error, &jobs, app.now()).await
+}
+
 /// Why a plan is not made.
-enum Stop {
+pub(super) enum Stop {
     /// Whoever asked is told.
     Told(String),
     /// It may work later.
     Internal(Error),
+}
+
+impl From<NotMade> for Stop {
+    fn from(stop: NotMade) -> Self {
+        match stop {
+            NotMade::Failed(why) => Self::Told(why),
+            NotMade::Later(why) => Self::Internal(Error::unavailable(why)),
+            NotMade::Ours(error) => Self::Internal(error),
+        }
+    }
 }
 
 impl From<Error> for Stop {
@@ -172,17 +197,26 @@ impl From<GitError> for Stop {
 }
 
 /// An error of git, with what failed.
-fn stopped(doing: &str, error: GitError) -> Stop {
+pub(super) fn stopped(doing: &str, error: GitError) -> Stop {
     let message = format!("{doing}: {}", error.message);
     GitError { message, ..error }.into()
 }
 
 /// A repository at the commit that is planned.
-struct Head<'a> {
-    app: &'a App,
-    project: ProjectId,
-    access: &'a GitAccess,
-    planned: &'a Planned,
+pub(super) struct Head<'a> {
+    pub(super) app: &'a App,
+    pub(super) project: ProjectId,
+    pub(super) access: &'a GitAccess,
+    pub(super) commit: &'a CommitInfo,
+}
+
+/// The branch that a commit goes to.
+pub(super) struct Base<'a> {
+    pub(super) branch: &'a str,
+    /// Where it is.
+    pub(super) sha: String,
+    /// The commit may have left it before: what is planned is their merge.
+    pub(super) has_moved_on: bool,
 }
 
 /// What a commit does to one service.
@@ -221,51 +255,16 @@ async fn look(app: &App, plan: &FleetPlan) -> Result<FleetAsked, Stop> {
         None => resolve(app, project, &access, &plan.reference).await?,
         Some(_) => head(app, &access, plan).await?,
     };
-    let mut targets = app.store.fleet_plan_targets(plan.repository_id).await?;
-    let mut planned = Planned { sha: commit.sha.clone(), base_sha: None, is_merged: false };
-    if let Some(base) = &plan.base {
-        let found = app.git.resolve(&access, base).await;
-        let found = found.map_err(|error| stopped(&format!("cannot find {base}"), error))?;
-        let moves_head = targets.iter().any(|target| follows_head(&target.git))
-            && app.git.resolve(&access, "HEAD").await.is_ok_and(|head| head.sha == found.sha);
-        targets.retain(|target| follows(&target.git, base) || (moves_head && follows_head(&target.git)));
-        // Nobody waits for the merge of what reaches nothing.
-        if !targets.is_empty() {
-            planned = merged(app, &access, (base.as_str(), found.sha.as_str()), &commit.sha).await?;
+    let at = Head { app, project, access: &access, commit: &commit };
+    let base = match plan.base.as_deref() {
+        None => None,
+        Some(branch) => {
+            let found = app.git.resolve(&access, branch).await;
+            let found = found.map_err(|error| stopped(&format!("cannot find {branch}"), error))?;
+            Some(Base { branch, sha: found.sha, has_moved_on: true })
         }
-    }
-    let all = targets.len();
-    targets.retain(|target| !target.is_composed);
-    let composed = all - targets.len();
-    let own = targets.len();
-    let at = Head { app, project, access: &access, planned: &planned };
-    let (mut reached, sources) = at.reached(targets).await?;
-    let untouched = own - reached.len();
-    let omitted = reached.len().saturating_sub(MOST_PARTS);
-    reached.truncate(MOST_PARTS);
-    let built = at.built(&reached, &sources).await?;
-    let away = away(app, &reached).await?;
-    let parts = reached.into_iter().map(|reach| {
-        let is_away = away.contains(&reach.target.cluster_id);
-        let built = built.get(&reach.target.id);
-        part(plan.id, &commit.sha, reach, built, is_away)
-    });
-    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    let reached = parts.collect();
-    let Planned { sha: _, base_sha, is_merged } = planned;
-    Ok(FleetAsked {
-        reached,
-        found: FleetFound {
-            untouched: count(untouched),
-            composed: count(composed),
-            omitted: count(omitted),
-            deadline: app.now() + PATIENCE,
-            sha: commit.sha,
-            message: commit.message,
-            base_sha,
-            is_merged,
-        },
-    })
+    };
+    at.asks(plan.id, plan.repository_id, base).await
 }
 
 /// What is rendered.
@@ -373,7 +372,8 @@ fn part(
     let (state, error, built) = match (error, built) {
         (Some(error), _) => (FleetPartState::Failed, Some(error), None),
         (None, Some(Err(error))) => (FleetPartState::Failed, Some(error.message.clone()), None),
-        (None, Some(Ok(_))) if is_away => (FleetPartState::Away, None, None),
+        // Nobody is asked; what was built is known all the same.
+        (None, Some(Ok(built))) if is_away => (FleetPartState::Away, None, Some(built)),
         (None, Some(Ok(built))) => (FleetPartState::Waiting, None, Some(built)),
         (None, None) => (FleetPartState::Failed, Some("its artifact was not built".to_owned()), None),
     };
@@ -402,12 +402,72 @@ fn part(
 }
 
 impl Head<'_> {
+    /// What the commit does to the services of a repository: to those that follow the branch that it goes to, by what differs from that.
+    pub(super) async fn asks(
+        &self,
+        plan: FleetPlanId,
+        repository: RepositoryId,
+        base: Option<Base<'_>>,
+    ) -> Result<FleetAsked, Stop> {
+        let (app, access) = (self.app, self.access);
+        let mut targets = app.store.fleet_plan_targets(repository).await?;
+        let mut planned = Planned { sha: self.commit.sha.clone(), base_sha: None, is_merged: false };
+        if let Some(Base { branch, sha, has_moved_on }) = base {
+            let moves_head = targets.iter().any(|target| follows_head(&target.git))
+                && app.git.resolve(access, "HEAD").await.is_ok_and(|head| head.sha == sha);
+            targets
+                .retain(|target| follows(&target.git, branch) || (moves_head && follows_head(&target.git)));
+            // Nobody waits for the merge of what reaches nothing.
+            planned = if has_moved_on && !targets.is_empty() {
+                merged(app, access, (branch, sha.as_str()), &planned.sha).await?
+            } else {
+                Planned { base_sha: Some(sha), ..planned }
+            };
+        }
+        let all = targets.len();
+        targets.retain(|target| !target.is_composed);
+        let composed = all - targets.len();
+        let own = targets.len();
+        let (mut reached, sources) = self.reached(targets, &planned).await?;
+        let untouched = own - reached.len();
+        let omitted = reached.len().saturating_sub(MOST_PARTS);
+        reached.truncate(MOST_PARTS);
+        let built = self.built(&reached, &sources, &planned).await?;
+        let away = away(app, &reached).await?;
+        let parts = reached.into_iter().map(|reach| {
+            let is_away = away.contains(&reach.target.cluster_id);
+            let built = built.get(&reach.target.id);
+            part(plan, &self.commit.sha, reach, built, is_away)
+        });
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let reached = parts.collect();
+        let Planned { sha: _, base_sha, is_merged } = planned;
+        Ok(FleetAsked {
+            reached,
+            stacks: Vec::new(),
+            found: FleetFound {
+                untouched: count(untouched),
+                composed: count(composed),
+                omitted: count(omitted),
+                deadline: app.now() + PATIENCE,
+                sha: self.commit.sha.clone(),
+                message: self.commit.message.clone(),
+                base_sha,
+                is_merged,
+            },
+        })
+    }
+
     /// The services whose files are other ones at the commit than on the branch that it goes to, or, without one, than what they are at.
-    async fn reached(&self, targets: Vec<FleetTarget>) -> Result<(Vec<Reach>, Sources), Stop> {
+    async fn reached(
+        &self,
+        targets: Vec<FleetTarget>,
+        planned: &Planned,
+    ) -> Result<(Vec<Reach>, Sources), Stop> {
         let mut sources = Sources::default();
         let places: Vec<usize> = targets.iter().map(|target| sources.add(target.spec())).collect();
-        let after = self.closures(&self.planned.sha, &sources).await?;
-        let before = match &self.planned.base_sha {
+        let after = self.closures(&planned.sha, &sources).await?;
+        let before = match &planned.base_sha {
             None => None,
             Some(base) => Some(self.closures(base, &sources).await?),
         };
@@ -444,6 +504,7 @@ impl Head<'_> {
         &self,
         reached: &[Reach],
         sources: &Sources,
+        planned: &Planned,
     ) -> Result<HashMap<ServiceId, Result<Built, GitError>>> {
         let wanted: HashSet<usize> =
             reached.iter().filter(|reach| reach.error.is_none()).map(|reach| reach.at).collect();
@@ -453,7 +514,7 @@ impl Head<'_> {
             if let Some(spec) = sources.specs.get(at) {
                 builds.push(Box::pin(async move {
                     let _turn = self.app.repositories.turns.build(Some(self.project)).await;
-                    (at, self.app.git.build(self.access, &self.planned.sha, spec).await)
+                    (at, self.app.git.build(self.access, &planned.sha, spec).await)
                 }));
             }
         }
@@ -468,7 +529,7 @@ impl Head<'_> {
                 None => {}
             }
         }
-        self.complete(&incomplete, sources, &mut found).await?;
+        self.complete(&incomplete, sources, planned, &mut found).await?;
         Ok(found)
     }
 
@@ -477,6 +538,7 @@ impl Head<'_> {
         &self,
         incomplete: &[&Reach],
         sources: &Sources,
+        planned: &Planned,
         found: &mut HashMap<ServiceId, Result<Built, GitError>>,
     ) -> Result<()> {
         if incomplete.is_empty() {
@@ -491,7 +553,7 @@ impl Head<'_> {
         }
         for ((at, limits), services) in groups {
             let Some(source) = sources.specs.get(at).cloned() else { continue };
-            let part = GitPart { access: self.access.clone(), sha: self.planned.sha.clone(), source };
+            let part = GitPart { access: self.access.clone(), sha: planned.sha.clone(), source };
             let (repositories, project) = (self.app.chart_accesses().await?, Some(self.project));
             let composition =
                 Composition { git: Some(part), repositories, project, limits, ..Composition::default() };

@@ -305,6 +305,17 @@ pub(super) const LOOPS: &[Loop] = &[
         level: Level::DEBUG,
     },
     Loop {
+        name: "prune_fleet_previews",
+        who: Who::Leader,
+        every: Every::About(Duration::from_mins(1)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app, _| Box::pin(app.fleet_previews_forget()),
+        ends: Ends::AtOnce,
+        did: "removed plans of previews whose time is over",
+        level: Level::DEBUG,
+    },
+    Loop {
         name: "collect_mirrors",
         who: Who::EachReplica,
         every: Every::About(Duration::from_hours(1)),

@@ -402,5 +402,6 @@ pub(super) fn context(column: SealedColumn, of: Uuid) -> String {
         SealedColumn::PrSecret => format!("pr_secret:{of}:values"),
         SealedColumn::PrGovernanceSecret => format!("pr_governance:{of}:secret"),
         SealedColumn::PullRequestGovernance => format!("pull_request:{of}:governance"),
+        SealedColumn::FleetPlanAsked => format!("fleet_plan:{of}:asked"),
     }
 }

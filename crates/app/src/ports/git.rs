@@ -136,6 +136,17 @@ pub enum Merged {
     Unknown,
 }
 
+/// A file as it would be at a commit that is not made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeChange {
+    /// Its path in the repository.
+    pub path: String,
+    /// Its content; it goes without.
+    pub content: Option<Vec<u8>>,
+    /// It may be run.
+    pub executable: bool,
+}
+
 /// The closure of a source at a commit: everything that it reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closure {
@@ -189,6 +200,16 @@ pub trait GitPort: Send + Sync + 'static {
 
     /// Merges the second commit into the first, where nobody sees it.
     async fn merge(&self, access: &GitAccess, first: &str, second: &str) -> Result<Merged, GitError>;
+
+    /// What these changes would make of a commit: another commit, which this replica's mirror has for a day and no reference leads to. The
+    /// same changes of the same commit are the same everywhere.
+    async fn overlay(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        message: &str,
+        changes: Vec<TreeChange>,
+    ) -> Result<CommitInfo, GitError>;
 
     /// Which of these sources reach one of these paths at a commit, each for itself.
     async fn reached(

@@ -144,3 +144,70 @@ async fn values_of_a_secret_stay_off_the_command_line() {
     assert!(!format!("{}{}", refused.out, refused.err).contains("a-password"), "{}", refused.err);
     assert_eq!(server.asked("CreatePullRequest").len(), 1);
 }
+
+fn planned(phase: &str) -> Value {
+    let counts = json!({"created": 1, "changed": 2, "deleted": 0, "hooks": 0, "unchanged": 3, "blocked": 1, "omitted": 0});
+    let part = json!({
+        "id": ID, "name": "web", "handle": "blue", "state": "PLANNED", "error": null, "answeredAt": null, "counts": counts,
+    });
+    let cluster = |handle: &str, away: u32| {
+        let counts = if away == 0 { counts.clone() } else { Value::Null };
+        json!({"handle": handle, "services": 1, "waiting": 0, "failed": 0, "away": away, "late": 0, "counts": counts})
+    };
+    json!({
+        "id": ID, "phase": phase, "error": (phase == "FAILED").then_some("the answer to key would be\u{1b}[J written"),
+        "ref": "main", "base": "main", "sha": "c0ffee", "message": "Add shop", "untouched": 0, "composed": 0, "omitted": 0,
+        "deadlineAt": null, "creator": "ada@example.com", "expiresAt": "2026-01-01T01:00:00Z", "insertedAt": null,
+        "updatedAt": null, "stacks": [{"id": ID, "name": "infra"}],
+        "reach": {"counts": counts, "clusters": [cluster("blue", 0), cluster("green", 1)], "parts": [part]},
+    })
+}
+
+#[tokio::test]
+async fn a_preview_is_planned() {
+    let server = server("OPENED")
+        .await
+        .data("PlanPullRequestPreview", "planPullRequestPreview", &planned("LOOKING"))
+        .data("GetFleetPlan", "fleetPlan", &planned("DONE"));
+    let person = Person::of(&server.url);
+    let line = "pr preview add-service --set name=shop --repository acme/shop --plan";
+    let told = person.run(line).await;
+    assert_eq!(told.code, 0, "{}", told.err);
+    for words in [
+        "the preview reaches 1 service on 2 clusters",
+        "blue: 1 service, 1 created, 2 changed, 1 blocked",
+        "green: 1 service, 1 with its agent away",
+        "stack infra: its code changes",
+    ] {
+        assert!(told.err.contains(words), "{words}: {}", told.err);
+    }
+    assert!(!told.err.contains("c0ffee"), "no repository has it: {}", told.err);
+    let web = told.out.lines().find(|line| line.contains("web")).unwrap_or_default();
+    assert_eq!(
+        web.split_whitespace().take(7).collect::<Vec<_>>(),
+        ["blue", "web", "PLANNED", "1", "2", "0", "1"]
+    );
+    let asked = server.asked("PlanPullRequestPreview").remove(0);
+    let context: Value = serde_json::from_str(asked["context"].as_str().unwrap()).unwrap();
+    assert_eq!((&asked["identifier"], context), (&json!("acme/shop"), json!({"name": "shop"})));
+    assert!(server.asked("PreviewPullRequest").is_empty() && server.asked("CreatePullRequest").is_empty());
+
+    let told = person.run(&format!("{line} -o json")).await;
+    let plan: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(plan["reach"]["clusters"][0]["counts"]["changed"], 2, "{}", told.err);
+}
+
+#[tokio::test]
+async fn a_preview_that_cannot_be_planned_is_an_error() {
+    let server = server("OPENED")
+        .await
+        .data("PlanPullRequestPreview", "planPullRequestPreview", &planned("LOOKING"))
+        .data("GetFleetPlan", "fleetPlan", &planned("FAILED"));
+    let told = Person::of(&server.url).run("pr preview add-service --set name=shop --plan").await;
+    assert!(
+        told.code != 0 && told.err.contains("the preview cannot be planned: the answer to key"),
+        "{}",
+        told.err
+    );
+    assert!(!told.err.contains('\u{1b}'), "{}", told.err);
+}

@@ -18,6 +18,7 @@ mod credentials;
 mod deltas;
 mod federation;
 mod field_sweep;
+mod fleet_previews;
 mod fleet_pulls;
 mod health_changes;
 mod invites;

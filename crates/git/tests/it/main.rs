@@ -10,6 +10,7 @@ mod crash;
 mod fetch;
 mod merge;
 mod monorepo;
+mod overlay;
 mod quota;
 mod reach;
 mod refs;

@@ -32,6 +32,7 @@ mod encrypted;
 mod files;
 mod first_password;
 mod fleet_plans;
+mod fleet_previews;
 mod generated;
 mod global_services;
 mod health;

@@ -89,6 +89,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
             "poll_pull_requests",
             "poll_stack_pulls",
             "prune_stack_runs",
+            "prune_fleet_previews",
         ]
         .into_iter()
         .filter(|name| !loops.contains(name))
@@ -106,6 +107,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "hear_scm_webhook",
                 "open_pull_request",
                 "look_fleet_plan",
+                "look_fleet_preview",
                 "end_fleet_plan",
                 "tell_fleet_plan",
                 "plan_fleet_of_pull",

@@ -13,7 +13,7 @@ use plural_app::ports::blobs::{BlobStream, Blobs};
 use plural_app::ports::charts::{ChartPart, ComposeError, Composed, Composer, Composition};
 use plural_app::ports::git::{
     Built, Closure, CommitInfo, FetchOutcome, FolderFile, GitAccess, GitCredentials, GitError, GitPort,
-    GitReach, KeepMirror, Merged, MirrorBundle, SourceSpec,
+    GitReach, KeepMirror, Merged, MirrorBundle, SourceSpec, TreeChange,
 };
 use plural_app::ports::git_hosts::{GitHosts, Host, HostSecrets};
 use plural_app::ports::governances::{GovernanceAnswer, GovernanceCall, Governances};
@@ -157,6 +157,16 @@ impl GitPort for FakeGit {
     /// Nothing is merged here: branches are what a test says.
     async fn merge(&self, access: &GitAccess, _first: &str, _second: &str) -> Result<Merged, GitError> {
         self.read(access, |_| Ok(Merged::Unknown))
+    }
+
+    async fn overlay(
+        &self,
+        _: &GitAccess,
+        _: &str,
+        _: &str,
+        _: Vec<TreeChange>,
+    ) -> Result<CommitInfo, GitError> {
+        Err(GitError::terminal("no commits are made here"))
     }
 
     async fn reached(
@@ -317,6 +327,17 @@ impl Blobs for FakeGit {
         let mut stored = self.stored.lock();
         let before = stored.len();
         stored.retain(|digest| live.contains(digest));
+        Ok((before - stored.len()) as u64)
+    }
+
+    async fn forget(
+        &self,
+        these: HashSet<[u8; 32]>,
+        _spare: std::time::Duration,
+    ) -> plural_core::Result<u64> {
+        let mut stored = self.stored.lock();
+        let before = stored.len();
+        stored.retain(|digest| !these.contains(digest));
         Ok((before - stored.len()) as u64)
     }
 

@@ -30,6 +30,12 @@ pub(super) const ROWS: &[Line] = &[
         document: "mutation ($id: ID!) { previewPullRequest(id: $id, context: {}) { patch } }",
         variables: |w| json!({"id": w.automation["id"]}),
     },
+    Line {
+        field: "planPullRequestPreview",
+        expected: MEMBERS_INVALID,
+        document: "mutation ($id: ID!) { planPullRequestPreview(id: $id, context: {}) { id } }",
+        variables: |w| json!({"id": w.automation["id"]}),
+    },
     // Its address names no number: hosts are asked in `pull_request_life.rs`.
     Line {
         field: "refreshPullRequest",

@@ -121,6 +121,7 @@ pub(super) const MUTATIONS: &[(&str, &str)] = &[
     ("upgradePrInstances", "(automationId: \"$automation\")"),
     // No host is asked: the automation takes parts that are not built.
     ("previewPullRequest", "(id: \"$automation\")"),
+    ("planPullRequestPreview", "(id: \"$automation\")"),
     ("planService", "(id: \"$service\")"),
     ("resumeService", "(id: \"$service\")"),
     ("rotateDeployToken", "(id: \"$spare\")"),
@@ -159,6 +160,8 @@ fn planted(column: SealedColumn) -> Result<&'static str, &'static str> {
         }
         // Cleared when the pull request is open.
         SealedColumn::PullRequestAsked => Err("it is there while a pull request is opened only"),
+        // Cleared when the console has looked.
+        SealedColumn::FleetPlanAsked => Err("it is there while a preview is looked at only"),
         SealedColumn::PrInstanceSeed => {
             Err("the console draws it itself: `pr_instances.rs` looks for answers")
         }

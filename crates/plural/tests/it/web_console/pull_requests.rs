@@ -3,19 +3,19 @@
 //! One backend is enough, and one git host: what is recorded and what hosts take has tests of its own.
 
 use anyhow::Context as _;
-use plural_testkit::{ScmDialect, ScmServer};
+use plural_testkit::{GitRemote, GitServer, ScmDialect, ScmServer, eventually};
 use serde_json::{Value, json};
 
 use super::{built, node, run_walk, seen};
 use crate::{
     asker::{Asker, holds_none},
     program::{ConsoleProcess, Home},
-    world::{EMAIL, PASSWORD},
+    world::{EMAIL, PASSWORD, PATIENCE, Person, attributes},
 };
 
 const AUTOMATION: &str = "add-app";
 const SECRET: &str = "s3cr3t-answer-5d1e7a90";
-const STEPS: [&str; 7] = ["signsIn", "finds", "isTold", "previews", "opens", "lists", "looks"];
+const STEPS: [&str; 8] = ["signsIn", "finds", "isTold", "previews", "plans", "opens", "lists", "looks"];
 
 #[test]
 fn a_form_becomes_a_pull_request_that_was_seen_first() {
@@ -24,11 +24,14 @@ fn a_form_becomes_a_pull_request_that_was_seen_first() {
         let home = Home::new()?;
         let console = ConsoleProcess::start(&home, None, "info").await?;
         let host = ScmServer::start(ScmDialect::Gitea)?;
-        host.push(
-            "main",
-            "templates/app.yaml",
-            "name: {{ context.name }}\n{% if context.host %}host: {{ context.host }}\n{% endif %}",
-        );
+        let template = "name: {{ context.name }}\n{% if context.host %}host: {{ context.host }}\n{% endif %}";
+        // A service reads the folder of which a file is changed.
+        let remote = GitRemote::named("plural/fleet.git")?;
+        let git = GitServer::start(remote.root())?;
+        let values = ("apps/web/values.yaml", "replicas: 1\n");
+        let head = remote.push_files([values])?;
+        host.push_commit("main", &head, &[values, ("templates/app.yaml", template)]);
+        service(&console.url(), &git.url(&remote)).await?;
         automation(&Asker::administrator(&console.url()).await?, &host).await?;
 
         let world = json!({
@@ -38,6 +41,7 @@ fn a_form_becomes_a_pull_request_that_was_seen_first() {
             "automation": AUTOMATION,
             "repository": host.repository(),
             "secret": SECRET,
+            "service": "blue / web",
         });
         let seen = seen(node(&ui, "tests/pr_day.mjs", &["day", &world.to_string()])).await?;
         assert_eq!(seen["steps"], json!(STEPS), "{seen}");
@@ -51,6 +55,20 @@ fn a_form_becomes_a_pull_request_that_was_seen_first() {
         holds_none("the console's log", console.log().as_bytes(), &secrets);
         anyhow::Ok(())
     });
+}
+
+/// A service of a folder of this repository, on a cluster without an agent, once it was fetched.
+async fn service(console: &str, repository: &str) -> anyhow::Result<()> {
+    let person = Person::administrator(console).await?;
+    let (cluster, repository) = (person.cluster("blue").await?, person.repository(repository).await?);
+    let attributes = attributes("web", "web", &repository, "main", "apps/web");
+    let id = person.service_of(&cluster, attributes).await?;
+    eventually(PATIENCE, async || {
+        let details = person.details(&id).await.map_err(|error| format!("{error:#}"))?;
+        if details.service.sha.is_some() { Ok(()) } else { Err("it is not fetched yet".to_owned()) }
+    })
+    .await;
+    Ok(())
 }
 
 /// An automation of the default project that makes a file and changes another one.

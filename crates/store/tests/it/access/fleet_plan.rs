@@ -67,7 +67,8 @@ async fn planned(w: &World<'_>) -> (FleetPlan, FleetPartId) {
         omitted: 0,
         deadline: at,
     };
-    let asked = FleetAsked { found, reached: vec![FleetReached { part, candidate: None }] };
+    let reached = vec![FleetReached { part, candidate: None }];
+    let asked = FleetAsked { found, reached, stacks: Vec::new() };
     w.door.database.fleet_plan_asked(plan.id, &asked, &[], at).await.unwrap();
     (plan, id)
 }

@@ -4,6 +4,7 @@ use plural_app::pull_request::PullRequestFilter;
 use plural_app::pull_request_merge::MergeAsk;
 use plural_app::pull_request_open::{PullRequestAsk, PullRequestPreview};
 use plural_app::records::Search;
+use plural_core::fleet_plan::FleetPlan;
 use plural_core::ids::PullRequestId;
 use plural_core::merge_window::MergeWindows;
 use plural_core::pr_automation::PrAutomationChange;
@@ -34,7 +35,16 @@ pub(super) fn cases() -> Vec<Case> {
         case!("pull_request_close", "uhdaaa", w, c => async { let id = opened(w).await.id; numbered(w.door.app.pull_request_close(c, id).await) }),
         // No host is reached here: whoever may, hears that.
         case!("pull_request_preview", "uhdaaa", w, c => async { reached(w.door.app.pull_request_preview(c, asked(w).await).await) }),
+        // No git repository is the one that it changes: whoever may, hears that.
+        case!("pull_request_preview_plan", "uhdaaa", w, c => async { unfollowed(w.door.app.pull_request_preview_plan(c, asked(w).await).await) }),
     ]
+}
+
+fn unfollowed(planned: Result<FleetPlan>) -> Result<()> {
+    match planned {
+        Err(Error::Conflict { .. }) => Ok(()),
+        planned => planned.map(drop),
+    }
 }
 
 async fn asked(w: &World<'_>) -> PullRequestAsk {

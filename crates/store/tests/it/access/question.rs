@@ -221,6 +221,7 @@ pub(super) const QUESTIONS: &[(&str, &[&str])] = &[
     ("pull_request_record", &["open pr-automation/{automation}"]),
     ("pull_request_create", &["open pr-automation/{automation}"]),
     ("pull_request_preview", &["open pr-automation/{automation}"]),
+    ("pull_request_preview_plan", &["open pr-automation/{automation}"]),
     ("pull_request_refresh", &["update project/{project}"]),
     ("pull_request_merge", &["update project/{project}"]),
     ("pull_request_merge_cancel", &["update project/{project}"]),

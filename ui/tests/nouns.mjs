@@ -40,6 +40,7 @@ function lifeOf(at, isOpened) {
     draft: false,
     fork: isRead && at % 2 === 1,
     mergeCommit: null,
+    merging: mergingOf(at),
     readAt: isRead ? ago(40) : null,
     readError: isOpened && !isRead ? `the repository is not there ${HOSTILE}` : null,
     checks: isRead ? { state: 'FAILED', passed: 4, failed: 1, pending: 2, incomplete: true } : null,
@@ -47,6 +48,26 @@ function lifeOf(at, isOpened) {
     service: isRead ? { id: 's0', name: 'shop', cluster: { id: 'c0', handle: 'eu-prod-0' } } : null,
     stack: isRead ? { id: 'st0', name: 'network' } : null,
     cluster: isRead ? { id: 'c0', handle: 'eu-prod-0' } : null,
+  };
+}
+
+/** When it may be merged: of one a merge waits, of one it was dropped, and the others may be at any time. */
+function mergingOf(at) {
+  if (at !== 15 && at !== 60) return { open: true, opensAt: null, windows: [], wish: null };
+  const isDropped = at === 60;
+  return {
+    open: false,
+    opensAt: ago(-3600),
+    windows: [{ kind: 'ALLOW', schedule: '0 22 * * mon-fri', duration: 14_400, timeZone: 'Europe/Berlin' }],
+    wish: {
+      by: HOSTILE,
+      head: HEAD,
+      method: 'SQUASH',
+      askedAt: ago(600),
+      dueAt: isDropped ? null : ago(-3600),
+      error: isDropped ? null : `the host does not answer ${HOSTILE}`,
+      dropped: isDropped ? `its head is another now ${HOSTILE}` : null,
+    },
   };
 }
 

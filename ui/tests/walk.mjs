@@ -519,6 +519,28 @@ async function pulls(url) {
   const sent = asked.filter((body) => body.includes('mutation MergePullRequest('));
   assert.equal(sent.length, 1, 'merged once');
   assert.deepEqual(JSON.parse(sent[0]).variables, { id: 'pr0', head: HEAD, method: 'MERGE' });
+  // Outside of its windows, it is merged when one opens.
+  await page.goto(`${url}/settings/pull-requests/pr60`);
+  await settled(page);
+  await stands.getByText('For 4 h from').waitFor();
+  await stands.getByText('its head is another now').waitFor();
+  await page.getByRole('button', { name: 'Merge in window', exact: true }).click();
+  await dialog.getByText(`plural pr merge pr60 --method merge --head ${HEAD} --in-window`).waitFor();
+  await judge(page, 'a merge in a window');
+  await dialog.getByRole('button', { name: 'Merge in window', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+  const wished = asked.filter((body) => body.includes('mutation MergePullRequest('));
+  assert.deepEqual(JSON.parse(wished[1]).variables, { id: 'pr60', head: HEAD, method: 'MERGE', inWindow: true });
+  // And not, once that is cancelled.
+  await page.goto(`${url}/settings/pull-requests/pr15`);
+  await settled(page);
+  await stands.getByText('as one commit with all changes').waitFor();
+  await page.getByRole('button', { name: 'Cancel the merge', exact: true }).click();
+  await dialog.getByText('plural pr merge pr15 --cancel').waitFor();
+  await dialog.getByRole('button', { name: 'Cancel the merge', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+  const cancelled = asked.filter((body) => body.includes('mutation CancelPullRequestMerge('));
+  assert.deepEqual(JSON.parse(cancelled[0]).variables, { id: 'pr15' });
   // Nobody knows what a merge of this one would be.
   await page.goto(`${url}/settings/pull-requests/pr6`);
   await settled(page);

@@ -4,14 +4,13 @@ import {
   IconCircleCheckFilled,
   IconCircleDashed,
   IconCircleXFilled,
-  IconGitMerge,
   IconGitPullRequestClosed,
   IconProgress,
   IconRefresh,
 } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
 
-import type { PrCheckState, PrMergeMethod } from '../generated/graphql';
+import type { PrCheckState } from '../generated/graphql';
 import { ask } from '../lib/client';
 import { counted, quoted, short } from '../lib/text';
 import { noticeOf } from '../parts/notice';
@@ -19,9 +18,9 @@ import { Action, Copy } from '../parts/action';
 import { Facts, Panel } from '../parts/page';
 import { State, type Look } from '../parts/state';
 import { Ago, Name, RouteLink } from '../parts/text';
-import type { Field, Values } from '../parts/values';
 import { paths } from '../paths';
-import { Close, Merge, Refresh, type Opened } from './queries';
+import { mergeFacts, MergeActions } from './merge';
+import { Close, Refresh, type Opened } from './queries';
 
 const checkStates: Record<PrCheckState, Look> = {
   NONE: { word: 'No checks', tone: 'none', Icon: IconCircleDashed },
@@ -30,29 +29,11 @@ const checkStates: Record<PrCheckState, Look> = {
   FAILED: { word: 'Checks failed', tone: 'bad', Icon: IconCircleXFilled },
 };
 
-const methods: Record<PrMergeMethod, string> = {
-  MERGE: 'With a merge commit',
-  SQUASH: 'As one commit with all changes',
-  REBASE: 'Its commits on top of the base',
-};
-const isMethod = (word: string | undefined): word is PrMergeMethod => word !== undefined && word in methods;
-const methodOf = ({ method }: Values): PrMergeMethod => (isMethod(method) ? method : 'MERGE');
-const how: Field = {
-  name: 'method',
-  label: 'How',
-  kind: 'choice',
-  options: Object.entries(methods).map(([value, label]) => ({ value, label })),
-  initial: 'MERGE',
-  isRequired: true,
-  hint: 'The git host may allow some of these only.',
-};
-
 /** What may be done to a pull request that the git host has. */
 export function LifeActions({ opened }: { opened: Opened }) {
-  const { id, phase, status, project, head, draft } = opened;
+  const { id, phase, status, project } = opened;
   if (phase !== 'OPENED') return null;
   const right = project != null && { right: { verb: 'update', thing: `project/${project.name}` } };
-  const isKnown = head != null && head !== '';
   return (
     <>
       <Action
@@ -67,28 +48,7 @@ export function LifeActions({ opened }: { opened: Opened }) {
       />
       {status === 'OPEN' && (
         <>
-          <Action
-            // Another commit is another question.
-            key={head ?? ''}
-            noun="pull requests"
-            label="Merge"
-            icon={IconGitMerge}
-            {...right}
-            unless={
-              !isKnown
-                ? 'Its newest commit is not known yet: refresh it, and look at what would be merged.'
-                : draft === true
-                  ? 'It is a draft: whoever opened it says at the git host when it is ready.'
-                  : undefined
-            }
-            explains={<Merges opened={opened} />}
-            fields={[how]}
-            command={(values) =>
-              `plural pr merge ${quoted(id)} --method ${methodOf(values).toLowerCase()} --head ${quoted(head ?? '')}`
-            }
-            run={(values) => ask(Merge, { id, head: head ?? '', method: methodOf(values) })}
-            done="Merged the pull request"
-          />
+          <MergeActions opened={opened} />
           <Action
             noun="pull requests"
             label="Close"
@@ -101,48 +61,6 @@ export function LifeActions({ opened }: { opened: Opened }) {
             done="Closed the pull request"
           />
         </>
-      )}
-    </>
-  );
-}
-
-function Merges({ opened: { head, base, checks, reviews } }: { opened: Opened }) {
-  const failed = checks?.failed ?? 0;
-  const pending = checks?.pending ?? 0;
-  const wanted = reviews?.changesRequested ?? 0;
-  const warnings = [
-    failed > 0 && `${counted(failed, 'check')} of it failed.`,
-    pending > 0 && `${counted(pending, 'check')} of it ${pending === 1 ? 'is' : 'are'} not done.`,
-    checks?.incomplete === true && 'It has more checks than are read: look at them at the git host.',
-    wanted > 0 && `${counted(wanted, 'reviewer')} asked for changes.`,
-  ].filter((warning) => warning !== false);
-  return (
-    <>
-      <Text size="sm">
-        Merges it at the git host
-        {base != null && (
-          <>
-            , into <Name of={base} />
-          </>
-        )}
-        , as long as its newest commit is this one. Commits that come meanwhile are not merged unseen:
-      </Text>
-      <Text size="sm" mt="sm" style={{ overflowWrap: 'anywhere' }}>
-        <code>
-          <Name of={head ?? ''} />
-        </code>
-      </Text>
-      {warnings.length > 0 && (
-        <Alert
-          variant="outline"
-          mt="sm"
-          color="yellow"
-          styles={noticeOf('warn')}
-          icon={<IconAlertTriangle size={16} />}
-          title="The host may merge it all the same"
-        >
-          {warnings.join(' ')}
-        </Alert>
       )}
     </>
   );
@@ -205,6 +123,7 @@ export function Life({ opened }: { opened: Opened }) {
               </RouteLink>
             ),
           ],
+          ...mergeFacts(opened),
           ['Read', <Ago key="at" at={readAt} absent="Not yet" />],
         ]}
       />

@@ -60,6 +60,25 @@ const PullRequest = graphql(/* GraphQL */ `
       draft
       fork
       mergeCommit
+      merging {
+        open
+        opensAt
+        windows {
+          kind
+          schedule
+          duration
+          timeZone
+        }
+        wish {
+          by
+          head
+          method
+          askedAt
+          dueAt
+          error
+          dropped
+        }
+      }
       readAt
       readError
       checks {
@@ -110,8 +129,16 @@ export const Refresh = graphql(/* GraphQL */ `
 `);
 
 export const Merge = graphql(/* GraphQL */ `
-  mutation MergePullRequest($id: ID!, $head: String!, $method: PrMergeMethod!) {
-    mergePullRequest(id: $id, head: $head, method: $method) {
+  mutation MergePullRequest($id: ID!, $head: String!, $method: PrMergeMethod!, $inWindow: Boolean) {
+    mergePullRequest(id: $id, head: $head, method: $method, inWindow: $inWindow) {
+      id
+    }
+  }
+`);
+
+export const CancelMerge = graphql(/* GraphQL */ `
+  mutation CancelPullRequestMerge($id: ID!) {
+    cancelPullRequestMerge(id: $id) {
       id
     }
   }

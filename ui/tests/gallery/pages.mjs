@@ -122,6 +122,7 @@ export const pages = [
   { name: 'wizard', area: 'self-service', path: '/self-service/automation-0', ...ONCE, ...MAIN },
   { name: 'pull-requests', area: 'self-service', path: '/settings/pull-requests', ...MAIN },
   { name: 'pull-request', area: 'self-service', path: '/settings/pull-requests/pr0', ...ONCE },
+  { name: 'pull-request-waiting', area: 'self-service', path: '/settings/pull-requests/pr15', ...ONCE },
   { name: 'pull-request-pending', area: 'self-service', path: '/settings/pull-requests/pr3', ...ONCE },
   { name: 'pull-request-failed', area: 'self-service', path: '/settings/pull-requests/pr4', ...ONCE },
   { name: 'pr-instances-outdated', area: 'self-service', path: '/settings/pr-instances?state=OUTDATED', ...MAIN },

@@ -59,13 +59,13 @@ impl World {
         let schedule = in_a_month.format("0 0 %-d %-m *").to_string();
         let closed = json!({"schedule": schedule, "duration": 60, "timeZone": "Europe/Berlin"});
         let mut w = Self { t, host, connection, automation: Value::Null, closed };
-        let asked = w.automation("add", json!({"mergeWindows": [w.closed]}));
+        let asked = w.automation("add", &json!({"mergeWindows": [w.closed]}));
         let made = w.t.admin.data(CREATE, asked).await;
         w.automation = made["createPrAutomation"]["id"].clone();
         w
     }
 
-    fn automation(&self, name: &str, more: Value) -> Value {
+    fn automation(&self, name: &str, more: &Value) -> Value {
         let mut automation = json!({
             "name": name, "projectId": self.t.project, "connectionId": self.connection, "identifier": self.host.repository(),
             "title": "Add {{ context.name }}", "message": "Adds {{ context.name }}.",
@@ -74,8 +74,7 @@ impl World {
                 {"source": "templates/app.yaml", "destination": "apps/{{ context.name }}.yaml", "external": false},
             ]},
         });
-        let Value::Object(more) = more else { panic!("{more}") };
-        automation.as_object_mut().unwrap().extend(more);
+        automation.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         json!({"a": automation})
     }
 
@@ -393,7 +392,7 @@ async fn windows_that_make_no_sense_are_refused(database: TestDatabase) {
             (windows, Value::Null) => (json!({"mergeWindows": windows}), "b"),
             (windows, cron) => (json!({"mergeWindows": windows, "mergeCron": cron}), "c"),
         };
-        let refused = w.t.admin.ask(CREATE, w.automation(name, more)).await;
+        let refused = w.t.admin.ask(CREATE, w.automation(name, &more)).await;
         assert_eq!(refused.outcome(), "INVALID", "{windows}: {refused:?}");
     }
     assert_eq!(w.read(&id).await["merging"], before["merging"]);

@@ -45,6 +45,7 @@ mod pr_secret;
 mod program_login;
 mod pull_request;
 mod pull_request_life;
+mod pull_request_merge;
 mod quota;
 mod recording;
 mod replicas;

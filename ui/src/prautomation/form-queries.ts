@@ -92,7 +92,7 @@ export const PlanPreview = graphql(/* GraphQL */ `
 `);
 
 export const Open = graphql(/* GraphQL */ `
-  mutation OpenPullRequest($id: ID!, $identifier: String, $branch: String, $context: Json, $key: String) {
+  mutation OpenPullRequest($id: ID!, $identifier: String, $branch: String, $context: Json, $key: String, $secrets: Json) {
     createPullRequest(
       id: $id
       identifier: $identifier
@@ -100,6 +100,7 @@ export const Open = graphql(/* GraphQL */ `
       context: $context
       wait: false
       idempotencyKey: $key
+      secrets: $secrets
     ) {
       id
     }

@@ -15,7 +15,19 @@ import { held } from '../parts/shown';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { sentence } from '../stack/questions';
-import { askedOf, askOf, BRANCH, commandOf, lackingOf, questionsOf, REPOSITORY, stepsOf } from './asked';
+import {
+  askedOf,
+  askOf,
+  BRANCH,
+  commandOf,
+  entriesOf,
+  lackingOf,
+  questionsOf,
+  REPOSITORY,
+  SECRET,
+  secretsOf,
+  stepsOf,
+} from './asked';
 import { formQuery, Open, PlanPreview, Preview, type Asking } from './form-queries';
 import { Answers, Confirm, Previewed } from './review';
 import { roles } from './roles';
@@ -70,10 +82,11 @@ function Refused({ name }: { name: string }) {
 }
 
 /** What the console said of answers, as sentences by their fields; nothing where it said something else. */
-function toldOf(error: Error): Record<string, string> {
+function toldOf(automation: Asking, error: Error): Record<string, string> {
   if (!(error instanceof ApiError)) return {};
   const said = (text: string) => sentence(text.replace(/^\w+: /, ''));
   if (error.field === 'identifier') return { [REPOSITORY]: said(error.message) };
+  if (error.field === 'secrets') return { [`${SECRET}${entriesOf(automation)[0]?.name ?? ''}`]: said(error.message) };
   if (error.field === 'branch') return { [BRANCH]: said(error.message) };
   return Object.fromEntries(Object.entries(error.answers).map(([name, why]) => [name, sentence(why)]));
 }
@@ -81,7 +94,8 @@ function toldOf(error: Error): Record<string, string> {
 const REVIEW = 'review';
 
 /** 128 random bits. Pages that come without TLS have no `randomUUID`. */
-const newKey = () => Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16).padStart(8, '0')).join('');
+const newKey = () =>
+  Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16).padStart(8, '0')).join('');
 
 function Wizard({ automation }: { automation: Asking }) {
   const navigate = useNavigate();
@@ -117,12 +131,12 @@ function Wizard({ automation }: { automation: Asking }) {
     form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
   });
   const pageOf = (error: Error) => {
-    const said = toldOf(error);
+    const said = toldOf(automation, error);
     return steps.findIndex(({ fields }) => fields.some(({ name }) => said[name] !== undefined));
   };
   /** Shows what the console said where it belongs; it has the last word. */
   const refused = (error: Error) => {
-    setTold(toldOf(error));
+    setTold(toldOf(automation, error));
     const first = pageOf(error);
     if (first >= 0) go(first, true);
   };
@@ -138,7 +152,12 @@ function Wizard({ automation }: { automation: Asking }) {
   const opening = useMutation({
     mutationFn: async () => {
       const branch = (values[BRANCH] ?? '').trim();
-      const asked = { ...askOf(automation, values), branch: branch === '' ? null : branch, key: once };
+      const asked = {
+        ...askOf(automation, values),
+        branch: branch === '' ? null : branch,
+        key: once,
+        secrets: secretsOf(automation, values),
+      };
       return (await ask(Open, asked)).createPullRequest;
     },
     gcTime: 0,
@@ -157,8 +176,8 @@ function Wizard({ automation }: { automation: Asking }) {
     setValues(next);
     setOnce(newKey());
     opening.reset();
-    // Another branch changes nothing of what is in it.
-    if (changed.every((name) => name === BRANCH)) return;
+    // Another branch changes nothing of what is in it, and neither do values of a Secret.
+    if (changed.every((name) => name === BRANCH || name.startsWith(SECRET))) return;
     preview.reset();
     planning.reset();
     setTicked([]);
@@ -239,7 +258,9 @@ function Wizard({ automation }: { automation: Asking }) {
                   Show what would change
                 </Button>
               )}
-              {preview.data && <Previewed automation={automation} preview={preview.data} again={look} />}
+              {preview.data && (
+                <Previewed automation={automation} given={secretsOf(automation, values)} preview={preview.data} again={look} />
+              )}
               {mayOpen && <Effects planning={planning} plan={() => planning.mutate()} />}
               {mayOpen && !isPatch && (
                 <>

@@ -9,13 +9,13 @@ import { noticeOf } from '../parts/notice';
 import { Copy } from '../parts/action';
 import { One as OneThing } from '../parts/one';
 import { Facts, Panel } from '../parts/page';
-import { State } from '../parts/state';
+import { State, unknown } from '../parts/state';
 import { Ago, Name, Outside, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { instancesOfQuery, titleOf } from '../prinstance/queries';
 import { Life, LifeActions } from './life';
 import { pullRequestQuery, type Opened } from './queries';
-import { lookOf } from './state';
+import { lookOf, secrets } from './state';
 import classes from './one.module.css';
 
 /** One pull request: how far the console is with it, how it stands, and where it comes from. */
@@ -41,6 +41,7 @@ export function One({ id }: { id: string }) {
           {opened.phase === 'FAILED' && <NotOpened opened={opened} />}
           <Progress opened={opened} />
           <Life opened={opened} />
+          <Brought opened={opened} />
           <FleetPlans pullRequest={opened.id} />
           <Shown opened={opened} />
         </>
@@ -125,6 +126,34 @@ function Progress({ opened }: { opened: Opened }) {
           )}
         </Text>
       )}
+    </Panel>
+  );
+}
+
+/** The Secret that comes with it, and how far that is. */
+function Brought({ opened: { secret } }: { opened: Opened }) {
+  if (secret == null) return null;
+  const { namespace, name, state, message, cluster } = secret;
+  const entries = (secret.entries ?? []).flatMap((entry) => entry ?? []);
+  return (
+    <Panel title="Secret">
+      <Facts
+        facts={[
+          ['Is', <State key="s" look={state == null ? unknown : secrets[state]} />],
+          ['Why no further', message != null && <Name key="m" of={message} />],
+          ['Name', <Name key="n" of={`${namespace ?? ''}/${name ?? ''}`} />],
+          ['On', cluster != null && <Name key="c" of={cluster.handle ?? ''} />],
+          [
+            'Values',
+            entries.length > 0 && (
+              <Name
+                key="v"
+                of={entries.map((entry) => `${entry.name ?? ''}${entry.generated === true ? ' (generated)' : ''}`).join(', ')}
+              />
+            ),
+          ],
+        ]}
+      />
     </Panel>
   );
 }

@@ -108,6 +108,20 @@ const PullRequest = graphql(/* GraphQL */ `
         id
         handle
       }
+      secret {
+        namespace
+        name
+        state
+        message
+        cluster {
+          id
+          handle
+        }
+        entries {
+          name
+          generated
+        }
+      }
       project {
         name
       }

@@ -101,7 +101,12 @@ export function things(clusters) {
         { type: 'PASSWORD', name: 'token', optional: true, page: 1 },
       ],
       confirmation: { text: HOSTILE, checklist: [{ label: 'I asked' }] },
-      secrets: null,
+      secrets: {
+        cluster: 'blue',
+        namespace: 'apps',
+        name: 'db',
+        entries: [{ name: 'password', documentation: HOSTILE, autogenerate: true }],
+      },
       creates: { templates: [{ source: 'a.yaml', destination: HOSTILE, external: true, condition: null }] },
       updates: { files: [], regexReplacements: [], yamlOverlays: [{ file: 'kustomization.yaml' }] },
       deletes: { files: [], folders: ['old'] },

@@ -51,6 +51,7 @@ mod mirrors;
 mod pages;
 mod people;
 mod pr_catalogue;
+mod pr_secrets;
 mod previous_agent;
 mod private_files;
 mod program;

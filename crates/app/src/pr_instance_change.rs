@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use plural_core::form::{context, told};
+use plural_core::form::context;
 use plural_core::ids::{PrAutomationId, PrInstanceId, PullRequestId, ScmConnectionId};
 use plural_core::pr_automation::{PrAutomation, target_allowed};
 use plural_core::pr_automation_spec::PrAutomationSpec;
 use plural_core::pr_instance::{
-    PrAnswers, PrDrift, PrInstance, PrInstanceChange, PrInstanceChangeKind, PrInstanceState, PrMade,
+    PrAnswers, PrDrift, PrInstance, PrInstanceChange, PrInstanceChangeKind, PrInstanceState, PrMade, PrParts,
     PrVersion,
 };
 use plural_core::pull_request::{PullRequest, branch_of};
@@ -18,7 +18,6 @@ use serde_json::{Map, Value};
 use crate::access::{Authorized, CreatePr};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::jobs::Parts;
 use crate::ports::scaffolds::{ScaffoldEntry, ScaffoldMerge, ScaffoldMerged};
 use crate::pr_automation::PrAutomationSelector;
 use crate::pr_instance::{PrInstanceFilter, PrLedger};
@@ -27,21 +26,14 @@ use crate::pull_request_made::{Asked, CONTEXT};
 use crate::pull_request_open::{Begin, PullRequestPreview, seed_context};
 use crate::secret::random;
 
-/// What comes from elsewhere is not kept with a version, so what that generated cannot be told from what people changed: such instances are
-/// refused, and nothing is written over them.
+/// A Secret of a cluster is no part of a version, so what that generated cannot be told from what people changed: such instances are refused,
+/// and nothing is written over them.
 fn check_changeable(spec: &PrAutomationSpec) -> Result<()> {
-    let is_external = spec.creates.templates.iter().any(|template| template.external)
-        || spec.lua.as_ref().is_some_and(|script| script.external);
-    for (is_there, what) in [
-        (is_external, "takes templates from another repository"),
-        (spec.vendor.helm.is_some(), "unpacks a chart"),
-        (spec.secrets.is_some(), "needs a Secret of a cluster"),
-    ] {
-        if is_there {
-            return Err(Error::conflict(format!(
-                "the automation {what}: the console cannot upgrade or take away what such ones generated yet; change the files by hand"
-            )));
-        }
+    if spec.secrets.is_some() {
+        return Err(Error::conflict(
+            "the automation needs a Secret of a cluster: the console cannot upgrade or take away what such ones generated yet; \
+             change the files by hand",
+        ));
     }
     Ok(())
 }
@@ -59,6 +51,8 @@ pub struct PrInstanceAsk {
     pub context: Map<String, Value>,
     /// Of an upgrade: lines that both changed come between markers; else nothing is done.
     pub allow_conflicts: bool,
+    /// Of an upgrade: its files become those of the new version, whatever people changed in them.
+    pub overwrite: bool,
 }
 
 /// What became of upgrading one of many.
@@ -106,7 +100,7 @@ impl App {
         ask: PrInstanceAsk,
         wait: bool,
     ) -> Result<PullRequest> {
-        let kind = AskedKind::Upgrade { allow_conflicts: ask.allow_conflicts };
+        let kind = AskedKind::Upgrade { allow_conflicts: ask.allow_conflicts, overwrite: ask.overwrite };
         let ready = Box::pin(self.pr_instance_ready(ctx, &ask, kind)).await?;
         let Upgrade { asked, made } =
             Box::pin(self.pr_instance_upgrade_asked(ctx, &ready, &ask.context)).await?;
@@ -122,7 +116,7 @@ impl App {
         ctx: &OpCtx,
         ask: PrInstanceAsk,
     ) -> Result<PullRequestPreview> {
-        let kind = AskedKind::Upgrade { allow_conflicts: true };
+        let kind = AskedKind::Upgrade { allow_conflicts: true, overwrite: ask.overwrite };
         let ready = Box::pin(self.pr_instance_ready(ctx, &ask, kind)).await?;
         let Upgrade { asked, made: _ } =
             Box::pin(self.pr_instance_upgrade_asked(ctx, &ready, &ask.context)).await?;
@@ -154,7 +148,13 @@ impl App {
             after = page.end_cursor().map(str::to_owned);
             let is_last = !page.has_next_page;
             for instance in page.into_nodes() {
-                let ask = PrInstanceAsk { id: instance.id, context: context.clone(), allow_conflicts };
+                let ask = PrInstanceAsk {
+                    id: instance.id,
+                    context: context.clone(),
+                    allow_conflicts,
+                    // What is overwritten is looked at first, one by one.
+                    overwrite: false,
+                };
                 let outcome = match Box::pin(self.pr_instance_upgrade(ctx, ask, false)).await {
                     Ok(begun) => Ok(begun),
                     Err(error @ (Error::Internal { .. } | Error::Unauthenticated)) => return Err(error),
@@ -314,6 +314,7 @@ impl App {
             seed,
             clock_ms: instance.clock_ms,
             files: instance.made.files.clone(),
+            parts: instance.made.version.parts.clone(),
             kind,
         };
         Ok(Ready { instance, automation, change })
@@ -356,12 +357,6 @@ impl App {
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         let answers = was.answers.with(questions, &given);
-        let digest = spec.digest()?;
-        // Templates of the repository itself change without the automation.
-        let may_be_newer = spec.creates.templates.iter().any(|template| !template.external);
-        if digest == was.version.digest && answers == change.answers && !may_be_newer {
-            return Err(Error::conflict("the instance is of the newest version already, with these answers"));
-        }
         // What names of before stand for was looked up then; names that had to be new are not any more.
         let known = self.pull_request_known(ctx, questions, &answers).await?;
         let mut errors = context(questions, &answers, None).err().unwrap_or_default();
@@ -369,14 +364,24 @@ impl App {
             errors.extend(found.into_iter().filter(|(name, _)| given.contains_key(name)));
         }
         if !errors.is_empty() {
-            return Err(Error::invalid(CONTEXT, told(&errors)));
+            return Err(Error::Answers { field: CONTEXT, answers: errors });
         }
-        let made = PrMade {
-            version: PrVersion { revision: automation.revision, digest, spec: spec.clone(), templates: None },
-            answers: PrAnswers::of(questions, &answers),
-            files: Vec::new(),
+        let (digest, parts) = (spec.digest()?, Box::pin(self.pull_request_parts(automation)).await?);
+        // Templates of the repository itself change without the automation, and so does what comes from elsewhere.
+        let may_be_newer = spec.creates.templates.iter().any(|template| !template.external)
+            || was.version.parts.as_ref().map_or(spec.takes_parts(), |was| *was != parts);
+        if digest == was.version.digest && answers == change.answers && !may_be_newer {
+            return Err(Error::conflict("the instance is of the newest version already, with these answers"));
+        }
+        let version = PrVersion {
+            revision: automation.revision,
+            digest,
+            spec: spec.clone(),
+            templates: None,
+            parts: Some(parts.clone()),
         };
-        Ok(Upgrade { asked: asked(spec, answers, ctx)?, made })
+        let made = PrMade { version, answers: PrAnswers::of(questions, &answers), files: Vec::new() };
+        Ok(Upgrade { asked: Asked { parts, ..asked(spec, answers, ctx)? }, made })
     }
 }
 
@@ -403,7 +408,7 @@ fn expected<'a>(
 fn asked(spec: PrAutomationSpec, answers: Map<String, Value>, ctx: &OpCtx) -> Result<Asked> {
     let seed = hex::encode(random::<16>()?);
     let clock_ms = ctx.now().timestamp_millis();
-    Ok(Asked { spec, answers, seed, clock_ms, parts: Parts::default(), change: None })
+    Ok(Asked { spec, answers, seed, clock_ms, parts: PrParts::default(), change: None })
 }
 
 fn uninstalls(instance: &PrInstance, change: AskedChange, ctx: &OpCtx) -> Result<Asked> {

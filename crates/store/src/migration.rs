@@ -89,6 +89,7 @@ mod m0112_pull_request_life;
 mod m0113_fleet_plans;
 mod m0114_stack_pull_requests;
 mod m0115_pr_instances;
+mod m0121_pr_instance_parts;
 #[cfg(test)]
 mod tests;
 
@@ -189,6 +190,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0113_fleet_plans::Migration),
             Box::new(m0114_stack_pull_requests::Migration),
             Box::new(m0115_pr_instances::Migration),
+            Box::new(m0121_pr_instance_parts::Migration),
         ]
     }
 }

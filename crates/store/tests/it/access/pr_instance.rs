@@ -29,7 +29,12 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 async fn ask(w: &World<'_>) -> PrInstanceAsk {
-    PrInstanceAsk { id: instance(w).await.id, context: serde_json::Map::new(), allow_conflicts: false }
+    PrInstanceAsk {
+        id: instance(w).await.id,
+        context: serde_json::Map::new(),
+        allow_conflicts: false,
+        overwrite: false,
+    }
 }
 
 fn reached<T>(answer: Result<T>) -> Result<()> {

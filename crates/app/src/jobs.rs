@@ -66,7 +66,7 @@ pub use open_pull_request::{BegunPullRequest, OpenPullRequest};
 pub use plan_preview::LookFleetPreview;
 pub use plan_pull_request::PlanPullRequest;
 pub use prepare_stack_run::{PrepareStackRun, PreparedRun};
-pub(crate) use pull_request_parts::{Fetched, Parts};
+pub(crate) use pull_request_parts::Fetched;
 pub use read_pull_request::{
     FollowMerge, HearPullRequest, HeardPullRequest, KnownPullRequest, MergedPullRequest, ReadPullRequest,
 };

@@ -26,6 +26,8 @@ pub struct PrInstanceFilter {
     pub outdated: Option<bool>,
     /// The repository contains this.
     pub q: Option<String>,
+    /// What this pull request made, or is to change.
+    pub pull_request_id: Option<PullRequestId>,
 }
 
 noun!(PrInstance, "pr instance", i => Some(i.id.uuid()), i.repository.clone(), project: i.project_id);
@@ -95,6 +97,7 @@ pub(crate) fn begun(
         digest: asked.spec.digest()?,
         spec: asked.spec.clone(),
         templates: None,
+        parts: Some(asked.parts.clone()),
     };
     let answers = PrAnswers::of(&asked.spec.configuration, &asked.answers);
     Ok(PrInstance {

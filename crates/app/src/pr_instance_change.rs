@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use plural_core::form::{context, told};
+use plural_core::form::context;
 use plural_core::idempotency_key::IdempotencyKey;
 use plural_core::ids::{PrAutomationId, PrInstanceId, PullRequestId, ScmConnectionId};
 use plural_core::pr_automation::{PrAutomation, target_allowed};
 use plural_core::pr_automation_spec::PrAutomationSpec;
 use plural_core::pr_instance::{
-    PrAnswers, PrDrift, PrInstance, PrInstanceChange, PrInstanceChangeKind, PrInstanceState, PrMade,
+    PrAnswers, PrDrift, PrInstance, PrInstanceChange, PrInstanceChangeKind, PrInstanceState, PrMade, PrParts,
     PrVersion,
 };
 use plural_core::pull_request::{PullRequest, branch_of};
@@ -19,7 +19,6 @@ use serde_json::{Map, Value, json};
 use crate::access::{Authorized, CreatePr};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::jobs::Parts;
 use crate::ports::scaffolds::{ScaffoldEntry, ScaffoldMerge, ScaffoldMerged};
 use crate::pr_automation::PrAutomationSelector;
 use crate::pr_instance::{PrInstanceFilter, PrLedger};
@@ -28,24 +27,6 @@ use crate::pull_request_key::Keyed;
 use crate::pull_request_made::{Asked, CONTEXT};
 use crate::pull_request_open::{Begin, PullRequestPreview, seed_context};
 use crate::secret::random;
-
-/// What comes from elsewhere is not kept with a version, so what that generated cannot be told from what people changed: such instances are
-/// refused, and nothing is written over them.
-fn check_changeable(spec: &PrAutomationSpec) -> Result<()> {
-    let is_external = spec.creates.templates.iter().any(|template| template.external)
-        || spec.lua.as_ref().is_some_and(|script| script.external);
-    for (is_there, what) in [
-        (is_external, "takes templates from another repository"),
-        (spec.vendor.helm.is_some(), "unpacks a chart"),
-    ] {
-        if is_there {
-            return Err(Error::conflict(format!(
-                "the automation {what}: the console cannot upgrade or take away what such ones generated yet; change the files by hand"
-            )));
-        }
-    }
-    Ok(())
-}
 
 /// Instances of an automation that are upgraded at once.
 const MOST: usize = 1_000;
@@ -62,6 +43,8 @@ pub struct PrInstanceAsk {
     pub allow_conflicts: bool,
     /// Asked once more with the same key, there is one pull request.
     pub key: Option<IdempotencyKey>,
+    /// Of an upgrade: its files become those of the new version, whatever people changed in them.
+    pub overwrite: bool,
 }
 
 /// What became of upgrading one of many.
@@ -113,7 +96,7 @@ impl App {
         if let Some(again) = Box::pin(self.pr_instance_again(ctx, &ask, key.as_ref(), wait)).await? {
             return Ok(again);
         }
-        let kind = AskedKind::Upgrade { allow_conflicts: ask.allow_conflicts };
+        let kind = AskedKind::Upgrade { allow_conflicts: ask.allow_conflicts, overwrite: ask.overwrite };
         let ready = Box::pin(self.pr_instance_ready(ctx, &ask, kind)).await?;
         let Upgrade { asked, made } =
             Box::pin(self.pr_instance_upgrade_asked(ctx, &ready, &ask.context)).await?;
@@ -129,7 +112,7 @@ impl App {
         ctx: &OpCtx,
         ask: PrInstanceAsk,
     ) -> Result<PullRequestPreview> {
-        let kind = AskedKind::Upgrade { allow_conflicts: true };
+        let kind = AskedKind::Upgrade { allow_conflicts: true, overwrite: ask.overwrite };
         let ready = Box::pin(self.pr_instance_ready(ctx, &ask, kind)).await?;
         let Upgrade { asked, made: _ } =
             Box::pin(self.pr_instance_upgrade_asked(ctx, &ready, &ask.context)).await?;
@@ -161,8 +144,14 @@ impl App {
             after = page.end_cursor().map(str::to_owned);
             let is_last = !page.has_next_page;
             for instance in page.into_nodes() {
-                let ask =
-                    PrInstanceAsk { id: instance.id, context: context.clone(), allow_conflicts, key: None };
+                let ask = PrInstanceAsk {
+                    id: instance.id,
+                    context: context.clone(),
+                    allow_conflicts,
+                    // What is overwritten is looked at first, one by one.
+                    overwrite: false,
+                    key: None,
+                };
                 let outcome = match Box::pin(self.pr_instance_upgrade(ctx, ask, false)).await {
                     Ok(begun) => Ok(begun),
                     Err(error @ (Error::Internal { .. } | Error::Unauthenticated)) => return Err(error),
@@ -316,7 +305,6 @@ impl App {
         };
         self.pr_instance_allowed(&automation, automation.links.connection_id, &instance.repository).await?;
         let PrVersion { spec, .. } = &instance.made.version;
-        check_changeable(spec)?;
         let answers = &instance.made.answers;
         let missing = answers.missing(&spec.configuration, &ask.context);
         if !missing.is_empty() {
@@ -343,6 +331,7 @@ impl App {
             seed,
             clock_ms: instance.clock_ms,
             files: instance.made.files.clone(),
+            parts: instance.made.version.parts.clone(),
             kind,
         };
         Ok(Ready { instance, automation, change })
@@ -375,7 +364,6 @@ impl App {
         if spec.patch {
             return Err(Error::conflict("the automation makes a patch now, and no pull request"));
         }
-        check_changeable(&spec)?;
         if spec.secrets != instance.made.version.spec.secrets {
             return Err(Error::conflict(
                 "the newest version of the automation asks for another Secret, and an upgrade makes none: take the instance away, and have a new one made",
@@ -390,12 +378,6 @@ impl App {
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         let answers = was.answers.with(questions, &given);
-        let digest = spec.digest()?;
-        // Templates of the repository itself change without the automation.
-        let may_be_newer = spec.creates.templates.iter().any(|template| !template.external);
-        if digest == was.version.digest && answers == change.answers && !may_be_newer {
-            return Err(Error::conflict("the instance is of the newest version already, with these answers"));
-        }
         // What names of before stand for was looked up then; names that had to be new are not any more.
         let known = self.pull_request_known(ctx, questions, &answers).await?;
         let mut errors = context(questions, &answers, None).err().unwrap_or_default();
@@ -403,26 +385,36 @@ impl App {
             errors.extend(found.into_iter().filter(|(name, _)| given.contains_key(name)));
         }
         if !errors.is_empty() {
-            return Err(Error::invalid(CONTEXT, told(&errors)));
+            return Err(Error::Answers { field: CONTEXT, answers: errors });
         }
-        let made = PrMade {
-            version: PrVersion { revision: automation.revision, digest, spec: spec.clone(), templates: None },
-            answers: PrAnswers::of(questions, &answers),
-            files: Vec::new(),
+        let (digest, parts) = (spec.digest()?, Box::pin(self.pull_request_parts(automation)).await?);
+        // Templates of the repository itself change without the automation, and so does what comes from elsewhere.
+        let may_be_newer = spec.creates.templates.iter().any(|template| !template.external)
+            || was.version.parts.as_ref().map_or(spec.takes_parts(), |was| *was != parts);
+        if digest == was.version.digest && answers == change.answers && !may_be_newer {
+            return Err(Error::conflict("the instance is of the newest version already, with these answers"));
+        }
+        let version = PrVersion {
+            revision: automation.revision,
+            digest,
+            spec: spec.clone(),
+            templates: None,
+            parts: Some(parts.clone()),
         };
-        Ok(Upgrade { asked: asked(spec, answers, ctx)?, made })
+        let made = PrMade { version, answers: PrAnswers::of(questions, &answers), files: Vec::new() };
+        Ok(Upgrade { asked: Asked { parts, ..asked(spec, answers, ctx)? }, made })
     }
 }
 
 impl PrInstanceAsk {
     /// All that is asked: two requests that say the same are one.
     fn whole(&self, kind: PrInstanceChangeKind) -> Value {
-        let Self { id, context, allow_conflicts, key: _ } = self;
+        let Self { id, context, allow_conflicts, overwrite, key: _ } = self;
         let what = match kind {
             PrInstanceChangeKind::Upgrade => "upgrade",
             PrInstanceChangeKind::Uninstall => "uninstall",
         };
-        json!({what: id.to_string(), "context": context, "allowConflicts": allow_conflicts})
+        json!({what: id.to_string(), "context": context, "allowConflicts": allow_conflicts, "overwrite": overwrite})
     }
 }
 
@@ -449,7 +441,7 @@ fn expected<'a>(
 fn asked(spec: PrAutomationSpec, answers: Map<String, Value>, ctx: &OpCtx) -> Result<Asked> {
     let seed = hex::encode(random::<16>()?);
     let clock_ms = ctx.now().timestamp_millis();
-    Ok(Asked { spec, answers, seed, clock_ms, parts: Parts::default(), change: None })
+    Ok(Asked { spec, answers, seed, clock_ms, parts: PrParts::default(), change: None })
 }
 
 fn uninstalls(instance: &PrInstance, change: AskedChange, ctx: &OpCtx) -> Result<Asked> {

@@ -8,14 +8,14 @@ use base64::engine::general_purpose::STANDARD;
 use futures::{StreamExt as _, future::join, stream};
 use plural_core::form::{FormQuestion, answers};
 use plural_core::pr_automation_spec::PrAutomationSpec;
-use plural_core::pr_instance::{PrGenerated, PrInstanceFile, file_digest};
+use plural_core::pr_instance::{PrGenerated, PrInstanceFile, PrParts, file_digest};
 use plural_core::pr_tree::Needed;
 use plural_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::app::App;
-use crate::jobs::{Fetched, Parts};
+use crate::jobs::Fetched;
 use crate::ports::git::TreeChange;
 use crate::ports::git_hosts::{Host, HostCause, HostChange, HostEntry, HostError};
 use crate::ports::scaffolds::{ScaffoldEntry, ScaffoldRun, Scaffolded};
@@ -41,7 +41,7 @@ pub(crate) struct Asked {
     pub(crate) clock_ms: i64,
     /// What it takes from elsewhere.
     #[serde(default)]
-    pub(crate) parts: Parts,
+    pub(crate) parts: PrParts,
     /// What it changes, where it changes what was generated before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) change: Option<AskedChange>,
@@ -383,7 +383,7 @@ mod tests {
             answers: json!({"name": "shop"}).as_object().unwrap().clone(),
             seed: "seed".to_owned(),
             clock_ms: 7,
-            parts: Parts::default(),
+            parts: PrParts::default(),
             change,
         };
         let change = AskedChange {
@@ -394,7 +394,8 @@ mod tests {
             seed: "another".to_owned(),
             clock_ms: 3,
             files: vec![],
-            kind: AskedKind::Upgrade { allow_conflicts: true },
+            parts: None,
+            kind: AskedKind::Upgrade { allow_conflicts: true, overwrite: false },
         };
         let new = asked(None).into_json().unwrap();
         assert_eq!(serde_json::from_slice::<Value>(&new).unwrap()["seed"], "seed", "as it was before");

@@ -95,6 +95,8 @@ pub struct PullRequestPreview {
     pub skipped: Vec<String>,
     /// What a person should look at.
     pub warnings: Vec<String>,
+    /// Of a change of what was generated: what a person has to settle, one line for each file. The warnings have them, too.
+    pub conflicts: Vec<String>,
 }
 
 /// A file that a pull request would change.
@@ -263,7 +265,10 @@ impl App {
         let (_, host) = self.scm_host(connection).await?;
         let commit = host.head(&repository, &base).await?;
         let made = Box::pin(self.pull_request_made(&host, &repository, &commit, asked)).await?;
-        made.check(&repository)?;
+        // What is so already may be changed all the same: that is recorded then.
+        if asked.change.is_none() {
+            made.check(&repository)?;
+        }
         let Made { mut before, after, generated: _, conflicts } = made;
         // Only its path was looked at of what is taken away.
         let gone = after.changes.iter().filter(|(_, after)| after.is_none()).map(|(path, _)| path.clone());
@@ -305,7 +310,8 @@ impl App {
             title: after.title,
             message: after.message,
             skipped: after.skipped,
-            warnings: after.warnings.into_iter().chain(conflicts).collect(),
+            warnings: after.warnings.into_iter().chain(conflicts.iter().cloned()).collect(),
+            conflicts,
         })
     }
 

@@ -157,6 +157,7 @@ pub(crate) struct PrOutdatedArgs {
 #[command(after_help = "Examples:
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --dry-run
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --set region=eu
+  plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --overwrite --dry-run
   plural pr upgrade --automation add-service --set region=eu")]
 pub(crate) struct PrUpgradeArgs {
     /// The id of what is upgraded
@@ -173,6 +174,11 @@ pub(crate) struct PrUpgradeArgs {
     /// Have lines that both changed between markers; else nothing is done where there are such
     #[arg(long)]
     allow_conflicts: bool,
+
+    /// Have its files as the new version makes them, whatever people changed in them: where what was generated then cannot be had any more.
+    /// Look at it with --dry-run first
+    #[arg(long, conflicts_with_all = ["automation", "allow_conflicts"])]
+    overwrite: bool,
 
     /// Print what would change and write nothing; with --automation: what would be upgraded
     #[arg(long)]
@@ -322,7 +328,17 @@ pub(crate) async fn outdated(
 }
 
 pub(crate) async fn upgrade(
-    PrUpgradeArgs { instance, automation, answers, allow_conflicts, dry_run, no_wait, once, output }: PrUpgradeArgs,
+    PrUpgradeArgs {
+        instance,
+        automation,
+        answers,
+        allow_conflicts,
+        overwrite,
+        dry_run,
+        no_wait,
+        once,
+        output,
+    }: PrUpgradeArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
@@ -348,12 +364,13 @@ pub(crate) async fn upgrade(
     let id = find(instance.as_deref().unwrap_or_default(), client).await?.id;
     let output = OutputArgs { output: output.output };
     if dry_run {
-        let made = client.send(&PreviewPrInstanceUpgrade { id, context }).await?;
+        let asked = PreviewPrInstanceUpgrade { id, context, overwrite: Some(overwrite) };
+        let made = client.send(&asked).await?;
         return pr_open::previewed(&made, &output, terminal);
     }
     let (wait, idempotency_key) = (Some(!no_wait), once.key());
-    let allow_conflicts = Some(allow_conflicts);
-    let asked = UpgradePrInstance { id, context, allow_conflicts, wait, idempotency_key };
+    let (allow_conflicts, overwrite) = (Some(allow_conflicts), Some(overwrite));
+    let asked = UpgradePrInstance { id, context, allow_conflicts, overwrite, wait, idempotency_key };
     let made = client.send_keyed(&asked).await?;
     pr_open::opened(&made, no_wait, &output, terminal)
 }

@@ -94,6 +94,7 @@ mod m0117_merge_windows;
 mod m0118_fleet_previews;
 mod m0119_pr_secrets;
 mod m0120_context_imports;
+mod m0121_pr_instance_parts;
 mod m0122_fleet_plan_merges;
 #[cfg(test)]
 mod tests;
@@ -200,6 +201,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0118_fleet_previews::Migration),
             Box::new(m0119_pr_secrets::Migration),
             Box::new(m0120_context_imports::Migration),
+            Box::new(m0121_pr_instance_parts::Migration),
             Box::new(m0122_fleet_plan_merges::Migration),
         ]
     }

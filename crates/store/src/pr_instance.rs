@@ -9,7 +9,7 @@ use plural_core::ids::{PrAutomationId, PrInstanceId, ProjectId, PullRequestId, S
 use plural_core::policy::PolicyNoun;
 use plural_core::pr_instance::{
     PrGenerated, PrInstance, PrInstanceChange, PrInstanceChangeKind, PrInstanceFile, PrInstanceState, PrMade,
-    PrVersion,
+    PrParts, PrVersion,
 };
 use plural_core::pull_request::{PrPhase, PrStatus};
 use plural_core::{Error, Result};
@@ -51,6 +51,7 @@ pub(crate) mod row {
         pub commit_sha: Option<String>,
         pub base_commit: Option<String>,
         pub templates_commit: Option<String>,
+        pub parts: Option<Json>,
         pub clock_ms: i64,
         pub seed: Vec<u8>,
         pub change_id: Option<Uuid>,
@@ -69,6 +70,7 @@ const SPEC: &str = "the version of an instance";
 const ANSWERS: &str = "the answers of an instance";
 const FILES: &str = "the files of an instance";
 const CHANGE: &str = "the change of an instance";
+const PARTS: &str = "what an instance took from elsewhere";
 const READING: &str = "reading what a pull request generated";
 const WRITING: &str = "recording what a pull request generated";
 /// Instances of one repository of which it is looked at what they generated.
@@ -85,6 +87,24 @@ const NOT_NEWER: &str = "NOT EXISTS (SELECT 1 FROM pr_automations a WHERE a.id =
 struct StoredChange {
     kind: PrInstanceChangeKind,
     made: PrMade,
+}
+
+/// What a version took from elsewhere, as it is stored.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct StoredParts {
+    /// The digest of the version.
+    of: String,
+    parts: PrParts,
+}
+
+fn stored_parts(digest: &str, parts: Option<&PrParts>) -> Result<Option<sea_orm::JsonValue>> {
+    match parts {
+        Some(parts) => {
+            let stored = StoredParts { of: digest.to_owned(), parts: parts.clone() };
+            to_json(&stored, PARTS).map(Some)
+        }
+        None => Ok(None),
+    }
 }
 
 impl TryFrom<row::Model> for PrInstance {
@@ -108,6 +128,7 @@ impl TryFrom<row::Model> for PrInstance {
             commit_sha,
             base_commit,
             templates_commit,
+            parts,
             clock_ms,
             seed: _,
             change_id,
@@ -115,6 +136,14 @@ impl TryFrom<row::Model> for PrInstance {
             created_at,
             updated_at,
         } = row;
+        let parts = match parts {
+            Some(parts) => {
+                let StoredParts { of, parts } = json(parts, PARTS)?;
+                // The release before this one changes the version, and not these.
+                (of == digest).then_some(parts)
+            }
+            None => None,
+        };
         let change = match (change_id, change) {
             (Some(id), Some(change)) => {
                 let StoredChange { kind, made } = json(change, CHANGE)?;
@@ -131,7 +160,13 @@ impl TryFrom<row::Model> for PrInstance {
             repository,
             base,
             made: PrMade {
-                version: PrVersion { revision, digest, spec: json(spec, SPEC)?, templates: templates_commit },
+                version: PrVersion {
+                    revision,
+                    digest,
+                    spec: json(spec, SPEC)?,
+                    templates: templates_commit,
+                    parts,
+                },
                 answers: json(answers, ANSWERS)?,
                 files: json(files, FILES)?,
             },
@@ -157,7 +192,7 @@ impl Table for PrInstance {
     }
 
     fn filter(rows: Select<row::Entity>, filter: &PrInstanceFilter) -> Select<row::Entity> {
-        let PrInstanceFilter { project_id, automation_id, state, outdated, q } = filter;
+        let PrInstanceFilter { project_id, automation_id, state, outdated, q, pull_request_id } = filter;
         let mut rows = search(rows, &[row::Column::Repository], q.as_deref());
         if let Some(id) = project_id {
             rows = rows.filter(row::Column::ProjectId.eq(id.uuid()));
@@ -167,6 +202,9 @@ impl Table for PrInstance {
         }
         if let Some(state) = state {
             rows = rows.filter(row::Column::State.eq(state.as_str()));
+        }
+        if let Some(id) = pull_request_id {
+            rows = rows.filter(is_of_pull_request(*id));
         }
         let active = PrInstanceState::Active.as_str();
         match outdated {
@@ -301,7 +339,7 @@ async fn insert_in_tx(tx: &impl ConnectionTrait, instance: &PrInstance, seed: &S
         automation_id,
         repository,
         base,
-        made: PrMade { version: PrVersion { revision, digest, spec, templates }, answers, files },
+        made: PrMade { version: PrVersion { revision, digest, spec, templates, parts }, answers, files },
         state,
         pull_request_id,
         commit,
@@ -329,6 +367,7 @@ async fn insert_in_tx(tx: &impl ConnectionTrait, instance: &PrInstance, seed: &S
         commit_sha: set(commit.clone()),
         base_commit: set(base_commit.clone()),
         templates_commit: set(templates.clone()),
+        parts: set(stored_parts(digest, parts.as_ref())?),
         clock_ms: set(*clock_ms),
         seed: set(seed.as_bytes().to_vec()),
         change_id: set(None::<uuid::Uuid>),
@@ -387,7 +426,8 @@ fn changed(id: uuid::Uuid, change: sea_orm::JsonValue, at: DateTime<Utc>) -> Res
     match kind {
         PrInstanceChangeKind::Upgrade => {
             let PrMade { version, answers, files } = made;
-            let PrVersion { revision, digest, spec, templates } = version;
+            let PrVersion { revision, digest, spec, templates, parts } = version;
+            row.parts = set(stored_parts(&digest, parts.as_ref())?);
             row.revision = set(revision);
             row.digest = set(digest);
             row.spec = set(to_json(&spec, SPEC)?);
@@ -511,10 +551,12 @@ pub(crate) async fn states_in_tx(
     found.into_iter().map(one).collect()
 }
 
+/// What a pull request generated or changes.
+fn is_of_pull_request(id: PullRequestId) -> Condition {
+    Condition::any().add(row::Column::PullRequestId.eq(id.uuid())).add(row::Column::ChangeId.eq(id.uuid()))
+}
+
 /// What it generated or changes.
 async fn of_pull_request_in_tx(tx: &impl ConnectionTrait, id: PullRequestId) -> Result<Vec<row::Model>> {
-    let is_its = Condition::any()
-        .add(row::Column::PullRequestId.eq(id.uuid()))
-        .add(row::Column::ChangeId.eq(id.uuid()));
-    row::Entity::find().filter(is_its).lock_exclusive().all(tx).await.map_err(db(READING))
+    row::Entity::find().filter(is_of_pull_request(id)).lock_exclusive().all(tx).await.map_err(db(READING))
 }

@@ -264,15 +264,20 @@ impl PrInstanceQuery {
         #[graphql(desc = "true: only those that are there and whose automation has another version now.")]
         outdated: Option<bool>,
         #[graphql(desc = "Only with this in the name of their repository.")] q: Option<String>,
+        #[graphql(desc = "Only those that this pull request made what they are, or is to change.")]
+        pull_request_id: Option<ID>,
     ) -> Nullable<PrInstanceConnection> {
-        let ids = id_in("projectId", project_id.as_deref())
-            .and_then(|project_id| Ok((project_id, id_in("automationId", automation_id.as_deref())?)));
-        let filter = ids.map(|(project_id, automation_id)| PrInstanceFilter {
+        let ids = id_in("projectId", project_id.as_deref()).and_then(|project_id| {
+            let automation_id = id_in("automationId", automation_id.as_deref())?;
+            Ok((project_id, automation_id, id_in("pullRequestId", pull_request_id.as_deref())?))
+        });
+        let filter = ids.map(|(project_id, automation_id, pull_request_id)| PrInstanceFilter {
             project_id,
             automation_id,
             state: state.map(Into::into),
             outdated,
             q,
+            pull_request_id,
         });
         page_of::<plural_core::pr_instance::PrInstance, _>(ctx, filter, page_args(after, first, before, last))
             .await
@@ -297,6 +302,10 @@ impl PrInstanceMutation {
         >,
         #[graphql(desc = "true: lines that both changed come between markers; else nothing is done.")]
         allow_conflicts: Option<bool>,
+        #[graphql(
+            desc = "true: its files become those of the new version, whatever people changed in them."
+        )]
+        overwrite: Option<bool>,
         #[graphql(desc = "false: answer at once, with what is recorded.")] wait: Option<bool>,
         #[graphql(
             desc = "1 to 128 printable characters of your own: asked once more with the same within 24 hours, there is one pull request."
@@ -306,8 +315,12 @@ impl PrInstanceMutation {
         nullable(async {
             let request = request(ctx);
             let key = key_in(idempotency_key).into_graphql(ctx)?;
-            let ask = ask(&instance, context, allow_conflicts).into_graphql(ctx)?;
-            let ask = PrInstanceAsk { key, ..ask };
+            let ask = PrInstanceAsk {
+                allow_conflicts: allow_conflicts.unwrap_or(false),
+                overwrite: overwrite.unwrap_or(false),
+                key,
+                ..ask(&instance, context).into_graphql(ctx)?
+            };
             let wait = wait.unwrap_or(true);
             let made = Box::pin(request.app.pr_instance_upgrade(&request.op, ask, wait)).await;
             Ok(Some(made.into_graphql(ctx)?.into()))
@@ -354,8 +367,7 @@ impl PrInstanceMutation {
         nullable(async {
             let request = request(ctx);
             let key = key_in(idempotency_key).into_graphql(ctx)?;
-            let ask = ask(&instance, context, None).into_graphql(ctx)?;
-            let ask = PrInstanceAsk { key, ..ask };
+            let ask = PrInstanceAsk { key, ..ask(&instance, context).into_graphql(ctx)? };
             let wait = wait.unwrap_or(true);
             let made = Box::pin(request.app.pr_instance_uninstall(&request.op, ask, wait)).await;
             Ok(Some(made.into_graphql(ctx)?.into()))
@@ -371,10 +383,17 @@ impl PrInstanceMutation {
         #[graphql(desc = "Answers that change, those to new questions, and secret ones.")] context: Option<
             Json,
         >,
+        #[graphql(
+            desc = "true: its files become those of the new version, whatever people changed in them."
+        )]
+        overwrite: Option<bool>,
     ) -> Nullable<PullRequestPreview> {
         nullable(async {
             let request = request(ctx);
-            let ask = ask(&instance, context, None).into_graphql(ctx)?;
+            let ask = PrInstanceAsk {
+                overwrite: overwrite.unwrap_or(false),
+                ..ask(&instance, context).into_graphql(ctx)?
+            };
             let made = Box::pin(request.app.pr_instance_upgrade_preview(&request.op, ask)).await;
             Ok(Some(made.into_graphql(ctx)?.into()))
         })
@@ -390,7 +409,7 @@ impl PrInstanceMutation {
     ) -> Nullable<PullRequestPreview> {
         nullable(async {
             let request = request(ctx);
-            let ask = ask(&instance, context, None).into_graphql(ctx)?;
+            let ask = ask(&instance, context).into_graphql(ctx)?;
             let made = Box::pin(request.app.pr_instance_uninstall_preview(&request.op, ask)).await;
             Ok(Some(made.into_graphql(ctx)?.into()))
         })
@@ -406,7 +425,7 @@ impl PrInstanceMutation {
     ) -> Nullable<Vec<Option<PrInstanceFileDrift>>> {
         nullable(async {
             let request = request(ctx);
-            let ask = ask(&instance, context, None).into_graphql(ctx)?;
+            let ask = ask(&instance, context).into_graphql(ctx)?;
             let found = Box::pin(request.app.pr_instance_drift(&request.op, ask)).await;
             Ok(list(found.into_graphql(ctx)?.into_iter().map(PrInstanceFileDrift)))
         })
@@ -414,15 +433,12 @@ impl PrInstanceMutation {
     }
 }
 
-fn ask(
-    instance: &ID,
-    context: Option<Json>,
-    allow_conflicts: Option<bool>,
-) -> plural_core::Result<PrInstanceAsk> {
+fn ask(instance: &ID, context: Option<Json>) -> plural_core::Result<PrInstanceAsk> {
     Ok(PrInstanceAsk {
         id: id(instance)?,
         context: given_answers(context)?,
-        allow_conflicts: allow_conflicts.unwrap_or(false),
+        allow_conflicts: false,
+        overwrite: false,
         key: None,
     })
 }

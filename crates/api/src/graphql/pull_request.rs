@@ -341,6 +341,11 @@ impl PullRequestPreview {
     async fn warnings(&self) -> List<&str> {
         list(self.0.warnings.iter().map(String::as_str))
     }
+
+    /// Of a change of what was generated: what a person has to settle, one line for each file. The warnings have them, too.
+    async fn conflicts(&self) -> List<&str> {
+        list(self.0.conflicts.iter().map(String::as_str))
+    }
 }
 
 /// What would happen to a file.

@@ -440,11 +440,11 @@ async fn what_a_host_cannot_make_executable_is_refused() {
 }
 
 /// A chart as it is published.
-fn chart(name: &str, version: &str) -> Vec<u8> {
+pub(crate) fn chart(name: &str, version: &str, values: &str) -> Vec<u8> {
     let mut out = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (path, text) in [
         ("Chart.yaml", format!("apiVersion: v2\nname: {name}\nversion: {version}\n")),
-        ("values.yaml", "replicas: 1\n".to_owned()),
+        ("values.yaml", values.to_owned()),
     ] {
         let mut header = tar::Header::new_gnu();
         header.set_size(text.len() as u64);
@@ -458,7 +458,7 @@ fn chart(name: &str, version: &str) -> Vec<u8> {
 async fn a_chart_is_unpacked_into_the_repository() {
     let mut w = World::new().await;
     let web = WebFolder::start().unwrap();
-    web.write("redis.tgz", chart("redis", "1.2.3")).unwrap();
+    web.write("redis.tgz", chart("redis", "1.2.3", "replicas: 1\n")).unwrap();
     let index =
         "apiVersion: v1\nentries:\n  redis:\n  - {name: redis, version: 1.2.3, urls: ['redis.tgz']}\n";
     web.write("index.yaml", index).unwrap();

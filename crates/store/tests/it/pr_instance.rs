@@ -12,7 +12,7 @@ use plural_core::pr_automation::{
     NewPrAutomation, PrAutomation, PrAutomationChange, PrAutomationLinksChange,
 };
 use plural_core::pr_automation_spec::PrAutomationSpecChange;
-use plural_core::pr_instance::{PrGenerated, PrInstance, PrInstanceFile, PrInstanceState};
+use plural_core::pr_instance::{PrGenerated, PrInstance, PrInstanceFile, PrInstanceState, PrParts};
 use plural_core::pull_request::{PrStatus, PrWork, PullRequest};
 use plural_core::scm_connection::{NewScmConnection, ScmSpecChange, ScmType};
 use plural_core::{Error, PageArgs};
@@ -132,7 +132,7 @@ fn message(text: &str) -> PrAutomationSpecChange {
 }
 
 fn ask(id: PrInstanceId, context: Value) -> PrInstanceAsk {
-    PrInstanceAsk { id, context: object(context), allow_conflicts: false, key: None }
+    PrInstanceAsk { id, context: object(context), allow_conflicts: false, overwrite: false, key: None }
 }
 
 async fn an_instance_follows_its_pull_request(database: TestDatabase) {
@@ -145,6 +145,10 @@ async fn an_instance_follows_its_pull_request(database: TestDatabase) {
     assert_eq!(pending.made.version.revision, 1);
     assert_eq!(pending.made.version.digest, automation.spec.digest().unwrap());
     assert_eq!(pending.made.version.spec, automation.spec);
+    assert_eq!(pending.made.version.parts, Some(PrParts::default()), "it takes nothing from elsewhere");
+    let of = |id| PrInstanceFilter { pull_request_id: Some(id), ..PrInstanceFilter::default() };
+    assert_eq!(listed(&door, of(begun.id)).await, [pending.clone()]);
+    assert!(listed(&door, of(PullRequestId::new())).await.is_empty());
     assert_eq!(Value::Object(pending.made.answers.known.clone()), json!({"name": "shop"}));
     assert_eq!(pending.made.answers.secret, ["key"]);
     assert!(!format!("{pending:?}").contains(SECRET));

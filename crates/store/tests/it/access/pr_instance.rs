@@ -33,6 +33,7 @@ async fn ask(w: &World<'_>) -> PrInstanceAsk {
         id: instance(w).await.id,
         context: serde_json::Map::new(),
         allow_conflicts: false,
+        overwrite: false,
         key: None,
     }
 }

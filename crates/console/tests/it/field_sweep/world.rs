@@ -102,7 +102,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
 ];
 
 /// What can be listened for. An event holds ids and a cursor; who hears of which id is asked in `deltas.rs`.
-pub(super) const SUBSCRIPTIONS: &[(&str, &str)] = &[("clusterDelta", ""), ("infrastructureStackDelta", ""), ("serviceDeploymentDelta", "")];
+pub(super) const SUBSCRIPTIONS: &[(&str, &str)] =
+    &[("clusterDelta", ""), ("infrastructureStackDelta", ""), ("serviceDeploymentDelta", "")];
 
 /// Mutations that change nothing that another one looks at: their answers are swept, too, and some types are answered
 /// by nothing else.

@@ -15,7 +15,8 @@ each_database!(
 
 const STACKS: &str = "subscription ($after: String, $id: ID) {
     infrastructureStackDelta(after: $after, id: $id) { changed deleted readAgain cursor } }";
-const UPDATE: &str = "mutation ($id: ID!, $a: StackAttributes!) { updateStack(id: $id, attributes: $a) { id } }";
+const UPDATE: &str =
+    "mutation ($id: ID!, $a: StackAttributes!) { updateStack(id: $id, attributes: $a) { id } }";
 
 /// A stack that the stranger may read.
 async fn open_stack(w: &World) -> Value {

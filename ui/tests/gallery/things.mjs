@@ -36,6 +36,10 @@ export function things(clusters) {
       name,
       configuration: { region: 'eu-1', tier: 'prod' },
       secretNames: ['password'],
+      imports: [
+        { stackId: 'st0', output: 'subnet', name: 'subnet', sensitive: false, stack: { id: 'st0', name: 'network-0' } },
+        { stackId: 'st9', output: HOSTILE, name: 'zone', sensitive: true, stack: null },
+      ],
       insertedAt: ago(9000),
       updatedAt: ago(60),
     }),

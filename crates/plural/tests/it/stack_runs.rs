@@ -8,6 +8,7 @@ mod depends;
 mod drift;
 mod exec;
 mod forged;
+mod fork;
 mod imports;
 mod life;
 mod place;

@@ -148,7 +148,11 @@ pub(super) const PAGES: &[Followed] = &[
                  data: {key: as it was, old: not in git}\\n' > settings.yaml",
         ..NOTHING
     },
-    Followed { page: "docs/contexts.md", before: "gone blue/web", ..NOTHING },
+    Followed {
+        page: "docs/contexts.md",
+        before: "gone blue/web; plural cd stacks create vpc && plural cd stacks create shared-db",
+        ..NOTHING
+    },
     Followed {
         page: "docs/dependencies.md",
         before: "gone blue/web; plural cd services create green/queue --repository @REPOSITORY@ --ref main --folder queue --wait",

@@ -11,8 +11,8 @@ use plural_scm::{Connection, Credentials, GitHost};
 use secrecy::ExposeSecret;
 use sha2::{Digest as _, Sha256};
 
-/// Hosts that are kept.
-const COUNT: usize = 32;
+/// Hosts that are kept: each holds up to 4 MiB of what it was told.
+const COUNT: usize = 16;
 /// How long one is kept: certificates that this machine trusts, and proxies, change.
 const LONGEST: Duration = Duration::from_mins(10);
 

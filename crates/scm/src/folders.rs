@@ -59,10 +59,12 @@ impl Folder {
     /// A path from the root, below this folder.
     pub(crate) fn below<'p>(&self, path: &'p str) -> Option<&'p str> {
         let path = path.trim_matches('/');
-        if self.path.is_empty() {
-            return Some(path);
-        }
-        path.strip_prefix(self.path.as_str())?.strip_prefix('/')
+        let below = if self.path.is_empty() {
+            path
+        } else {
+            path.strip_prefix(self.path.as_str())?.strip_prefix('/')?
+        };
+        (!below.is_empty()).then_some(below)
     }
 
     fn joined(&self, below: &str) -> String {

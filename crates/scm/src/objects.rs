@@ -16,7 +16,7 @@ const BYTES: usize = 4 << 20;
 /// Folders and files that are held.
 const COUNT: usize = 4096;
 /// Bytes of one of them.
-const LARGEST: usize = 1 << 20;
+const LARGEST: usize = 2 << 20;
 /// Bytes that an entry takes besides its texts.
 const ENTRY: usize = 64;
 
@@ -132,7 +132,7 @@ mod tests {
         objects.keep_file("e".to_owned(), &file);
         assert!(objects.file("b").is_none(), "a was used since");
         assert!(["a", "c", "d", "e"].iter().all(|name| objects.file(name).is_some()));
-        objects.keep_file("large".to_owned(), &Bytes::from(vec![b'x'; 1 << 20]));
+        objects.keep_file("large".to_owned(), &Bytes::from(vec![b'x'; LARGEST]));
         assert!(objects.file("large").is_none() && objects.file("a").is_some());
         // Once more is once.
         for _ in 0..10 {

@@ -277,6 +277,19 @@ pub enum Look {
 /// How much of each folder is looked at, by its path from the root, which is empty.
 pub type Looks<'a> = &'a (dyn Fn(&str) -> Look + Send + Sync);
 
+/// Whether what stands at a path is in a folder that is looked into.
+fn is_within(path: &str, look: Looks<'_>) -> bool {
+    let above = path.match_indices('/').map(|(at, _)| &path[..at]);
+    for folder in std::iter::once("").chain(above) {
+        match look(folder) {
+            Look::Not => return false,
+            Look::All => return true,
+            Look::Folder => {}
+        }
+    }
+    true
+}
+
 /// A path in a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeEntry {
@@ -356,14 +369,16 @@ pub trait GitHost: Send + Sync + fmt::Debug {
     async fn read(&self, repository: &Repository, commit: &CommitId, path: &FilePath) -> Result<Bytes>;
     /// All paths of a commit that are no folders.
     async fn tree(&self, repository: &Repository, commit: &CommitId) -> Result<List<TreeEntry>>;
-    /// The paths of a commit that are no folders, of folders that are looked into at least: a host that lists folders is asked for those.
+    /// The paths of a commit that are no folders, of folders that are looked into: a host that lists folders is asked for those.
     async fn tree_within(
         &self,
         repository: &Repository,
         commit: &CommitId,
-        _look: Looks<'_>,
+        look: Looks<'_>,
     ) -> Result<List<TreeEntry>> {
-        self.tree(repository, commit).await
+        let List { mut items, cut } = self.tree(repository, commit).await?;
+        items.retain(|entry| is_within(&entry.path, look));
+        Ok(List { items, cut })
     }
     /// Makes a commit, all of it or nothing. [`Cause::Moved`](crate::Cause::Moved) when `parent` is not the head,
     /// [`Cause::Conflict`](crate::Cause::Conflict) when a new branch is there or a file to delete is not.

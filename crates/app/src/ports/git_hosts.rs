@@ -166,7 +166,7 @@ pub struct HostPull {
 pub trait Host: HostPulls {
     /// The commit that a branch is at.
     async fn head(&self, repository: &str, branch: &str) -> HostResult<String>;
-    /// Paths of a commit: at least those in the folders that are looked into.
+    /// Paths of a commit, of those folders that are looked into.
     async fn tree(
         &self,
         repository: &str,

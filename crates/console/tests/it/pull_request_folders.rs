@@ -51,7 +51,7 @@ impl World {
         Self { connection: made["createScmConnection"]["id"].clone(), t, host }
     }
 
-    async fn preview(&self, name: &str, parts: Value) -> Answer {
+    async fn automation(&self, name: &str, parts: Value) -> Value {
         let mut automation = json!({
             "name": name, "projectId": self.t.project, "connectionId": self.connection,
             "identifier": self.host.repository(), "title": "Add {{ context.name }}", "message": "Adds it.",
@@ -60,7 +60,11 @@ impl World {
         automation.as_object_mut().unwrap().extend(parts.as_object().unwrap().clone());
         let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
         let made = self.t.admin.data(create, json!({"a": automation})).await;
-        self.again(&made["createPrAutomation"]["id"]).await
+        made["createPrAutomation"]["id"].clone()
+    }
+
+    async fn preview(&self, name: &str, parts: Value) -> Answer {
+        self.again(&self.automation(name, parts).await).await
     }
 
     async fn again(&self, automation: &Value) -> Answer {
@@ -158,25 +162,39 @@ async fn github_finds_what_an_automation_names_where_it_cuts_trees() {
 #[tokio::test]
 async fn a_preview_of_a_large_repository_asks_for_little_and_then_for_its_head() {
     let world = World::new(ScmDialect::Gitea, "GITEA").await;
-    let automation = json!({
-        "name": "app", "projectId": world.t.project, "connectionId": world.connection,
-        "identifier": world.host.repository(), "title": "Add {{ context.name }}", "message": "Adds it.",
-        "configuration": [{"name": "name", "type": "STRING"}],
+    let parts = json!({
         "creates": {"templates": [
             {"source": "templates/other.yaml", "destination": "apps/{{ context.name }}.yaml", "external": false},
         ]},
         "updates": {"yamlOverlays": [{"file": "index.yaml", "yaml": "made: true"}]},
         "deletes": {"files": ["README.md"]},
     });
-    let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
-    let made = world.t.admin.data(create, json!({"a": automation})).await;
+    let automation = world.automation("app", parts).await;
     // The head, three folders and three files.
     for most in [7, 1] {
         let before = world.host.requests();
-        let preview = world.again(&made["createPrAutomation"]["id"]).await;
+        let preview = world.again(&automation).await;
         assert_eq!(changes(&preview).len(), 3, "{preview:?}");
         let asked = world.host.requests() - before;
         assert!(asked <= most + OWN, "{asked} requests, and {most} are needed");
     }
+    world.t.stop().await;
+}
+
+/// What was told for another token is told to none that the host does not know.
+#[tokio::test]
+async fn a_connection_whose_token_changes_signs_in_with_the_new_one() {
+    let world = World::new(ScmDialect::Gitea, "GITEA").await;
+    let automation = world.automation("app", parts()).await;
+    let first = changes(&world.again(&automation).await);
+    let with = async |token: String| {
+        let update = "mutation ($id: ID!, $a: ScmConnectionAttributes!) { updateScmConnection(id: $id, attributes: $a) { id } }";
+        let attributes = json!({"name": "forge", "type": "GITEA", "token": token});
+        world.t.admin.data(update, json!({"id": world.connection, "a": attributes})).await;
+        world.again(&automation).await
+    };
+    let refused = with("nobodys".to_owned()).await;
+    assert_ne!(refused.outcome(), "OK", "{refused:?}");
+    assert_eq!(changes(&with(world.host.token()).await), first);
     world.t.stop().await;
 }

@@ -55,6 +55,7 @@ export const settingGroups = {
     'helm-repositories',
     'scm-connections',
     'scm-webhooks',
+    'pr-governances',
     'pr-automations',
     'pull-requests',
     'pr-instances',

@@ -45,6 +45,9 @@ function lifeOf(at, isOpened) {
     readError: isOpened && !isRead ? `the repository is not there ${HOSTILE}` : null,
     checks: isRead ? { state: 'FAILED', passed: 4, failed: 1, pending: 2, incomplete: true } : null,
     reviews: isRead ? { approved: 1, changesRequested: 1 } : null,
+    governance: isRead
+      ? { phase: 'CONFIRM', head: HEAD, confirmed: null, refused: true, message: HOSTILE, governance: { name: 'board-0' } }
+      : null,
     service: isRead ? { id: 's0', name: 'shop', cluster: { id: 'c0', handle: 'eu-prod-0' } } : null,
     stack: isRead ? { id: 'st0', name: 'network' } : null,
     cluster: isRead ? { id: 'c0', handle: 'eu-prod-0' } : null,
@@ -175,6 +178,14 @@ export function nouns(clusters, rows, named) {
       url: `https://console.example.com/ext/v1/webhooks/github/${at}`,
       insertedAt: ago(at),
       connection: { name: `scm-${at}` },
+    })),
+    prGovernances: named('governance', (at) => ({
+      id: `pg${at}`,
+      name: `board-${at}`,
+      insertedAt: ago(at),
+      configuration: { webhook: { url: `https://board-${at}.example.com`, signed: at % 2 === 0 } },
+      connection: { id: `sc${at}`, name: `scm-${at}` },
+      project: { name: 'default' },
     })),
     prInstances: named('instance', (at) => ({
       id: `pi${at}`,

@@ -98,9 +98,10 @@ impl App {
         new: NewPrGovernance,
         secret: Option<SecretString>,
     ) -> Result<PrGovernance> {
-        if let Some(secret) = secret.as_ref().map(ExposeSecret::expose_secret).filter(|text| !text.is_empty())
+        if let Some(secret) = &secret
+            && !secret.expose_secret().is_empty()
         {
-            check_governance_secret(secret)?;
+            check_governance_secret(secret.expose_secret())?;
         }
         let url = new.url.as_deref().map(|url| self.governance_address(url)).transpose()?;
         let by = PrGovernanceSelector::Name(new.name.to_string());

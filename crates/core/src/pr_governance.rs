@@ -168,8 +168,10 @@ impl PrReview {
             return None;
         }
         let is_of_head = self.head.as_deref().is_some_and(|about| about.eq_ignore_ascii_case(head));
+        if !is_of_head {
+            return Some("it was not asked about that commit yet".to_owned());
+        }
         let mut text = match self.phase {
-            _ if !is_of_head => "it was not asked about that commit yet".to_owned(),
             PrReviewPhase::Open => "it was not reached yet".to_owned(),
             PrReviewPhase::Confirm if self.refused => "it says no".to_owned(),
             PrReviewPhase::Confirm | PrReviewPhase::Approve | PrReviewPhase::Approved => {
@@ -177,7 +179,7 @@ impl PrReview {
             }
             PrReviewPhase::Close | PrReviewPhase::Closed => "the pull request is over".to_owned(),
         };
-        if let Some(said) = self.said.as_deref().filter(|_| is_of_head) {
+        if let Some(said) = &self.said {
             text.push_str(": ");
             text.push_str(said);
         }

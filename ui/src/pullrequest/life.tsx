@@ -10,7 +10,7 @@ import {
 } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
 
-import type { PrCheckState } from '../generated/graphql';
+import type { PrCheckState, PrReviewPhase } from '../generated/graphql';
 import { ask } from '../lib/client';
 import { counted, quoted, short } from '../lib/text';
 import { noticeOf } from '../parts/notice';
@@ -95,6 +95,7 @@ export function Life({ opened }: { opened: Opened }) {
           ['Fork', fork === true && 'It comes from another repository'],
           ['Checks', <Checks key="c" opened={opened} />],
           ['Reviews', <Reviews key="r" opened={opened} />],
+          ['Governance', opened.governance != null && <Governed key="g" opened={opened} />],
           [
             'Merged by',
             mergeCommit != null && mergeCommit !== '' && <Commit key="m" of={mergeCommit} label="Copy the merge commit" />,
@@ -156,6 +157,38 @@ function Checks({ opened: { checks } }: { opened: Opened }): ReactNode {
         <Text component="span" size="sm" c="dimmed">
           {' '}
           {told.join(', ')}
+        </Text>
+      )}
+    </>
+  );
+}
+
+const phases: Record<PrReviewPhase, Look> = {
+  OPEN: { word: 'Was not reached yet', tone: 'busy', Icon: IconProgress },
+  CONFIRM: { word: 'Did not confirm the newest commit yet', tone: 'busy', Icon: IconProgress },
+  APPROVE: { word: 'Confirmed, and not approved at the host yet', tone: 'busy', Icon: IconProgress },
+  APPROVED: { word: 'Confirmed the newest commit', tone: 'good', Icon: IconCircleCheckFilled },
+  CLOSE: { word: 'Is to be told that it is over', tone: 'none', Icon: IconCircleDashed },
+  CLOSED: { word: 'Knows that it is over', tone: 'none', Icon: IconCircleDashed },
+};
+const refusal: Look = { word: 'Says no', tone: 'bad', Icon: IconCircleXFilled };
+
+/** What its governance says. */
+function Governed({ opened: { governance } }: { opened: Opened }): ReactNode {
+  if (governance?.phase == null) return null;
+  const isRefused = governance.phase === 'CONFIRM' && governance.refused === true;
+  return (
+    <>
+      {governance.governance != null && (
+        <>
+          <Name of={governance.governance.name} />{' '}
+        </>
+      )}
+      <State look={isRefused ? refusal : phases[governance.phase]} />
+      {governance.message != null && governance.message !== '' && (
+        <Text component="span" size="sm" c="dimmed">
+          {' '}
+          <Name of={governance.message} />
         </Text>
       )}
     </>

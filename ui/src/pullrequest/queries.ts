@@ -92,6 +92,16 @@ const PullRequest = graphql(/* GraphQL */ `
         approved
         changesRequested
       }
+      governance {
+        phase
+        head
+        confirmed
+        refused
+        message
+        governance {
+          name
+        }
+      }
       service {
         id
         name

@@ -26,6 +26,7 @@ const settingLists = [
   'stack-definitions',
   'scm-connections',
   'scm-webhooks',
+  'pr-governances',
   'pr-automations',
   'pr-instances',
   'groups',

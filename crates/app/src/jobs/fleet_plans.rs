@@ -13,13 +13,16 @@ use plural_core::fleet_plan::{
 use plural_core::ids::{
     ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId,
 };
+use plural_core::service::GitRef;
 use plural_core::sync::PlanCandidate;
 use plural_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::fetch_turns::Asker;
+use super::fleet_plan_sources::together;
 use super::plan_pull_request::bring;
 use super::read_pull_request::KnownPullRequest;
+use super::sync_sources::At;
 use crate::app::App;
 use crate::fleet_plan::{FleetAsked, FleetReached, FleetTarget, fleet_plan_tellers};
 use crate::job::{ABOUT_A_DAY, Job, JobFailure, NewJob};
@@ -28,7 +31,7 @@ use crate::ports::git::{Built, Closure, CommitInfo, GitAccess, GitError, Merged,
 use crate::source::SourceLimits;
 
 /// Artifacts that are built at once.
-const BUILDS: usize = 4;
+pub(super) const BUILDS: usize = 4;
 /// Files in conflict that are named.
 const MOST_CONFLICTS: usize = 10;
 
@@ -148,7 +151,7 @@ impl Job for PlanFleetOfPull {
 }
 
 /// Why a plan is not made.
-enum Stop {
+pub(super) enum Stop {
     /// Whoever asked is told.
     Told(String),
     /// It may work later.
@@ -196,13 +199,13 @@ struct Reach {
 
 /// What services take from a commit, each once.
 #[derive(Default)]
-struct Sources {
-    specs: Vec<SourceSpec>,
+pub(super) struct Sources {
+    pub(super) specs: Vec<SourceSpec>,
     index: HashMap<SourceSpec, usize>,
 }
 
 impl Sources {
-    fn add(&mut self, spec: SourceSpec) -> usize {
+    pub(super) fn add(&mut self, spec: SourceSpec) -> usize {
         let next = self.specs.len();
         let at = *self.index.entry(spec.clone()).or_insert(next);
         if at == next {
@@ -222,28 +225,49 @@ async fn look(app: &App, plan: &FleetPlan) -> Result<FleetAsked, Stop> {
         Some(_) => head(app, &access, plan).await?,
     };
     let mut targets = app.store.fleet_plan_targets(plan.repository_id).await?;
-    let mut planned = Planned { sha: commit.sha.clone(), base_sha: None, is_merged: false };
-    if let Some(base) = &plan.base {
-        let found = app.git.resolve(&access, base).await;
-        let found = found.map_err(|error| stopped(&format!("cannot find {base}"), error))?;
-        let moves_head = targets.iter().any(|target| follows_head(&target.git))
-            && app.git.resolve(&access, "HEAD").await.is_ok_and(|head| head.sha == found.sha);
-        targets.retain(|target| follows(&target.git, base) || (moves_head && follows_head(&target.git)));
-        // Nobody waits for the merge of what reaches nothing.
-        if !targets.is_empty() {
-            planned = merged(app, &access, (base.as_str(), found.sha.as_str()), &commit.sha).await?;
+    let base = match &plan.base {
+        None => None,
+        Some(branch) => {
+            let found = app.git.resolve(&access, branch).await;
+            let found = found.map_err(|error| stopped(&format!("cannot find {branch}"), error))?;
+            Some((branch.as_str(), found.sha))
         }
-    }
-    let all = targets.len();
-    targets.retain(|target| !target.is_composed);
-    let composed = all - targets.len();
+    };
+    let moves_head = match &base {
+        Some((_, sha)) if targets.iter().any(|target| target.moves(follows_head)) => {
+            app.git.resolve(&access, "HEAD").await.is_ok_and(|head| head.sha == *sha)
+        }
+        Some(_) | None => false,
+    };
+    let moves = |git: &GitRef| match &base {
+        None => true,
+        Some((branch, _)) => follows(git, branch) || (moves_head && follows_head(git)),
+    };
+    targets.retain(|target| target.moves(moves));
+    let planned = match &base {
+        // Nobody waits for the merge of what reaches nothing.
+        Some((branch, sha)) if !targets.is_empty() => {
+            merged(app, &access, (*branch, sha.as_str()), &commit.sha).await?
+        }
+        Some(_) | None => Planned { sha: commit.sha.clone(), base_sha: None, is_merged: false },
+    };
+    let (targets, composed): (Vec<FleetTarget>, Vec<FleetTarget>) =
+        targets.into_iter().partition(|target| !target.is_composed);
+    let here = CommitInfo { sha: planned.sha.clone(), ..commit.clone() };
+    let source = At { repository: plan.repository_id, access: &access, commit: &here, moves: &moves };
+    let composed = together(app, project, &source, planned.base_sha.as_deref(), composed).await?;
     let own = targets.len();
     let at = Head { app, project, access: &access, planned: &planned };
     let (mut reached, sources) = at.reached(targets).await?;
-    let untouched = own - reached.len();
-    let omitted = reached.len().saturating_sub(MOST_PARTS);
+    let untouched = own - reached.len() + composed.untouched;
+    let omitted = (reached.len() + composed.reached.len()).saturating_sub(MOST_PARTS);
     reached.truncate(MOST_PARTS);
-    let built = at.built(&reached, &sources).await?;
+    let mut built = at.built(&reached, &sources).await?;
+    let room = MOST_PARTS - reached.len();
+    for (target, found) in composed.reached.into_iter().take(room) {
+        built.insert(target.id, found);
+        reached.push(Reach { target, at: 0, error: None });
+    }
     let away = away(app, &reached).await?;
     let parts = reached.into_iter().map(|reach| {
         let is_away = away.contains(&reach.target.cluster_id);
@@ -257,7 +281,7 @@ async fn look(app: &App, plan: &FleetPlan) -> Result<FleetAsked, Stop> {
         reached,
         found: FleetFound {
             untouched: count(untouched),
-            composed: count(composed),
+            composed: count(composed.unseen),
             omitted: count(omitted),
             deadline: app.now() + PATIENCE,
             sha: commit.sha,
@@ -365,8 +389,9 @@ fn part(
         cluster,
         project_id,
         git,
+        also: _,
         beside: _,
-        is_composed: _,
+        is_composed,
         closure_digest: _,
     } = target;
     let id = FleetPartId::new();
@@ -380,7 +405,8 @@ fn part(
     let candidate = built.map(|built| PlanCandidate {
         id,
         artifact_digest: built.digest.clone(),
-        source_root: git.root_of(&built.folder).to_owned(),
+        // The artifact of several sources is of no folder alone.
+        source_root: if is_composed { "" } else { git.root_of(&built.folder) }.to_owned(),
         folder: built.folder.clone(),
         sha: sha.to_owned(),
     });

@@ -59,8 +59,10 @@ pub struct FleetTarget {
     pub cluster: String,
     /// The project of its cluster.
     pub project_id: ProjectId,
-    /// What of the repository.
+    /// What of the repository; of one that is put together without a folder of it, the first part that is in it.
     pub git: GitRef,
+    /// What else of the repository it is put together from.
+    pub also: Vec<GitRef>,
     /// Paths in the repository that its rendering names outside of its folder.
     pub beside: Vec<String>,
     /// It is put together from several sources.
@@ -70,6 +72,11 @@ pub struct FleetTarget {
 }
 
 impl FleetTarget {
+    /// Whether something of it moves, by where it is read.
+    pub fn moves(&self, moves: impl Fn(&GitRef) -> bool) -> bool {
+        moves(&self.git) || self.also.iter().any(moves)
+    }
+
     /// What is taken from a commit for it.
     pub fn spec(&self) -> SourceSpec {
         let mut spec = SourceSpec::from(&self.git);
@@ -150,7 +157,8 @@ pub trait FleetPlanStore: Send + Sync + 'static {
         id: FleetPlanId,
         jobs: &[NewJob],
     ) -> Result<FleetPlan>;
-    /// The services that are read from a repository and move with it: those that are pinned do not.
+    /// The services that are read from a repository, those too that are put together from it and others, and that move with it: those that
+    /// are pinned do not.
     async fn fleet_plan_targets(&self, repository: RepositoryId) -> Result<Vec<FleetTarget>>;
     /// Records what was found, and has the agents of the services asked.
     async fn fleet_plan_asked(

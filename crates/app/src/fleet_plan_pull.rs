@@ -63,8 +63,8 @@ impl App {
         let base = opened.life.facts.base.clone();
         let is_followed = match &base {
             None => !targets.is_empty(),
-            Some(base) if targets.iter().any(|target| follows(&target.git, base)) => true,
-            Some(base) if targets.iter().any(|target| follows_head(&target.git)) => {
+            Some(base) if targets.iter().any(|target| target.moves(|git| follows(git, base))) => true,
+            Some(base) if targets.iter().any(|target| target.moves(follows_head)) => {
                 self.is_default_branch(repository, base).await?
             }
             Some(_) => false,

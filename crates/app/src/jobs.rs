@@ -9,6 +9,7 @@ mod collect_artifacts;
 mod collect_mirrors;
 mod end_stack_run;
 mod fetch_turns;
+mod fleet_plan_sources;
 mod fleet_plans;
 mod follow_definition;
 mod follow_gone;

@@ -31,6 +31,11 @@ impl App {
         scope: ScmWebhookScope,
     ) -> Result<ScmWebhook> {
         let (connection, scope, host) = self.webhook_scope(ctx, connection, scope).await?;
+        if console.is_empty() {
+            return Err(Error::conflict(
+                "the console does not know the address that the host would send to: start it with --public-url",
+            ));
+        }
         let owner = scope.owner(&connection);
         let found = match self.store.scm_webhook_of(connection.id, &owner).await? {
             Some(row) => self.webhook_known(row).await?,

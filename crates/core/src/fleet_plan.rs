@@ -229,7 +229,7 @@ pub struct FleetFound {
     pub is_merged: bool,
     /// Services that are read from the repository and that it does not reach.
     pub untouched: u32,
-    /// Services that are put together from several sources: whether it reaches them is not looked at.
+    /// Services that are put together from several sources and were not looked at: too many, or a repository was not fetched yet.
     pub composed: u32,
     /// Services that it reaches and that are too many for one plan.
     pub omitted: u32,

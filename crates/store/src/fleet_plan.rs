@@ -188,8 +188,8 @@ impl Table for FleetPlan {
     }
 }
 
-/// Services of a repository: id, cluster, name, git ref, rendering, closure digest.
-type Target = (Uuid, Uuid, String, Option<JsonValue>, Option<JsonValue>, Option<String>);
+/// Services of a repository: id, cluster, name, own repository, git ref, rendering, closure digest.
+type Target = (Uuid, Uuid, String, Option<Uuid>, Option<JsonValue>, Option<JsonValue>, Option<String>);
 
 #[async_trait]
 impl FleetPlanStore for Database {
@@ -369,11 +369,17 @@ impl FleetPlanStore for Database {
                 Column::Id,
                 Column::ClusterId,
                 Column::Name,
+                Column::RepositoryId,
                 Column::Git,
                 Column::Rendering,
                 Column::ClosureDigest,
             ])
-            .filter(Column::RepositoryId.eq(repository.uuid()))
+            // A rendering may name the repository, too: which one it does is in its text.
+            .filter(
+                Condition::any()
+                    .add(Column::RepositoryId.eq(repository.uuid()))
+                    .add(Column::Rendering.is_not_null()),
+            )
             .filter(Column::DeletedAt.is_null())
             .filter(Column::Pin.is_null())
             // One that was never fetched has nothing that an agent could answer with.
@@ -398,10 +404,16 @@ impl FleetPlanStore for Database {
             clusters.extend(found.into_iter().map(|(id, handle, project)| (id, (handle, project))));
         }
         let mut targets = Vec::with_capacity(rows.len());
-        for (id, cluster_id, name, git, rendering, closure_digest) in rows {
-            let (Some(git), Some((cluster, project))) = (git, clusters.get(&cluster_id)) else { continue };
-            let git: GitRef = json(git, "a service's git ref")?;
+        for (id, cluster_id, name, own, git, rendering, closure_digest) in rows {
+            let Some((cluster, project)) = clusters.get(&cluster_id) else { continue };
             let rendering = rendering_of(rendering)?;
+            let own = git.filter(|_| own == Some(repository.uuid()));
+            let own = own.map(|git| json::<GitRef>(git, "a service's git ref")).transpose()?;
+            let is_composed = rendering.is_composed();
+            let parts = rendering.refs_of(repository).filter(|_| is_composed).cloned();
+            let mut refs = own.into_iter().chain(parts);
+            let Some(git) = refs.next() else { continue };
+            let also = refs.collect();
             targets.push(FleetTarget {
                 id: ServiceId::from_uuid(id),
                 name,
@@ -409,8 +421,9 @@ impl FleetPlanStore for Database {
                 cluster: cluster.clone(),
                 project_id: ProjectId::from_uuid(*project),
                 beside: rendering.beside(&git.folder),
-                is_composed: rendering.is_composed(),
+                is_composed,
                 git,
+                also,
                 closure_digest,
             });
         }

@@ -319,7 +319,8 @@ impl FleetPlan {
         self.0.found.as_ref().map(|found| found.untouched)
     }
 
-    /// Services that are put together from several sources: whether it reaches them is not looked at.
+    /// Services that are put together from several sources and were not looked at: there are too many, or one of their repositories was not
+    /// fetched yet.
     async fn composed(&self) -> Option<u32> {
         self.0.found.as_ref().map(|found| found.composed)
     }

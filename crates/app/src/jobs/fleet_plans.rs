@@ -13,13 +13,16 @@ use plural_core::fleet_plan::{
 use plural_core::ids::{
     ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId,
 };
+use plural_core::service::GitRef;
 use plural_core::sync::PlanCandidate;
 use plural_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::fetch_turns::Asker;
+use super::fleet_plan_sources::together;
 use super::plan_pull_request::bring;
 use super::read_pull_request::KnownPullRequest;
+use super::sync_sources::At;
 use crate::app::App;
 use crate::fleet_plan::{FleetAsked, FleetReached, FleetTarget, fleet_plan_tellers};
 use crate::job::{ABOUT_A_DAY, Job, JobFailure, NewJob};
@@ -29,7 +32,7 @@ use crate::pull_request_made::Stop as NotMade;
 use crate::source::SourceLimits;
 
 /// Artifacts that are built at once.
-const BUILDS: usize = 4;
+pub(super) const BUILDS: usize = 4;
 /// Files in conflict that are named.
 const MOST_CONFLICTS: usize = 10;
 
@@ -230,13 +233,13 @@ struct Reach {
 
 /// What services take from a commit, each once.
 #[derive(Default)]
-struct Sources {
-    specs: Vec<SourceSpec>,
+pub(super) struct Sources {
+    pub(super) specs: Vec<SourceSpec>,
     index: HashMap<SourceSpec, usize>,
 }
 
 impl Sources {
-    fn add(&mut self, spec: SourceSpec) -> usize {
+    pub(super) fn add(&mut self, spec: SourceSpec) -> usize {
         let next = self.specs.len();
         let at = *self.index.entry(spec.clone()).or_insert(next);
         if at == next {
@@ -364,8 +367,9 @@ fn part(
         cluster,
         project_id,
         git,
+        also: _,
         beside: _,
-        is_composed: _,
+        is_composed,
         closure_digest: _,
     } = target;
     let id = FleetPartId::new();
@@ -380,7 +384,8 @@ fn part(
     let candidate = built.map(|built| PlanCandidate {
         id,
         artifact_digest: built.digest.clone(),
-        source_root: git.root_of(&built.folder).to_owned(),
+        // The artifact of several sources is of no folder alone.
+        source_root: if is_composed { "" } else { git.root_of(&built.folder) }.to_owned(),
         folder: built.folder.clone(),
         sha: sha.to_owned(),
     });
@@ -411,28 +416,42 @@ impl Head<'_> {
     ) -> Result<FleetAsked, Stop> {
         let (app, access) = (self.app, self.access);
         let mut targets = app.store.fleet_plan_targets(repository).await?;
-        let mut planned = Planned { sha: self.commit.sha.clone(), base_sha: None, is_merged: false };
-        if let Some(Base { branch, sha, has_moved_on }) = base {
-            let moves_head = targets.iter().any(|target| follows_head(&target.git))
-                && app.git.resolve(access, "HEAD").await.is_ok_and(|head| head.sha == sha);
-            targets
-                .retain(|target| follows(&target.git, branch) || (moves_head && follows_head(&target.git)));
+        let moves_head = match &base {
+            Some(Base { sha, .. }) if targets.iter().any(|target| target.moves(follows_head)) => {
+                app.git.resolve(access, "HEAD").await.is_ok_and(|head| head.sha == *sha)
+            }
+            Some(_) | None => false,
+        };
+        let moves = |git: &GitRef| match &base {
+            None => true,
+            Some(Base { branch, .. }) => follows(git, branch) || (moves_head && follows_head(git)),
+        };
+        targets.retain(|target| target.moves(moves));
+        let as_it_is = |base_sha| Planned { sha: self.commit.sha.clone(), base_sha, is_merged: false };
+        let planned = match &base {
             // Nobody waits for the merge of what reaches nothing.
-            planned = if has_moved_on && !targets.is_empty() {
-                merged(app, access, (branch, sha.as_str()), &planned.sha).await?
-            } else {
-                Planned { base_sha: Some(sha), ..planned }
-            };
-        }
-        let all = targets.len();
-        targets.retain(|target| !target.is_composed);
-        let composed = all - targets.len();
+            Some(Base { branch, sha, has_moved_on: true }) if !targets.is_empty() => {
+                merged(app, access, (branch, sha.as_str()), &self.commit.sha).await?
+            }
+            Some(Base { sha, has_moved_on: false, .. }) => as_it_is(Some(sha.clone())),
+            Some(_) | None => as_it_is(None),
+        };
+        let (targets, composed): (Vec<FleetTarget>, Vec<FleetTarget>) =
+            targets.into_iter().partition(|target| !target.is_composed);
+        let here = CommitInfo { sha: planned.sha.clone(), ..self.commit.clone() };
+        let source = At { repository, access, commit: &here, moves: &moves };
+        let composed = together(app, self.project, &source, planned.base_sha.as_deref(), composed).await?;
         let own = targets.len();
         let (mut reached, sources) = self.reached(targets, &planned).await?;
-        let untouched = own - reached.len();
-        let omitted = reached.len().saturating_sub(MOST_PARTS);
+        let untouched = own - reached.len() + composed.untouched;
+        let omitted = (reached.len() + composed.reached.len()).saturating_sub(MOST_PARTS);
         reached.truncate(MOST_PARTS);
-        let built = self.built(&reached, &sources, &planned).await?;
+        let mut built = self.built(&reached, &sources, &planned).await?;
+        let room = MOST_PARTS - reached.len();
+        for (target, found) in composed.reached.into_iter().take(room) {
+            built.insert(target.id, found);
+            reached.push(Reach { target, at: 0, error: None });
+        }
         let away = away(app, &reached).await?;
         let parts = reached.into_iter().map(|reach| {
             let is_away = away.contains(&reach.target.cluster_id);
@@ -447,7 +466,7 @@ impl Head<'_> {
             stacks: Vec::new(),
             found: FleetFound {
                 untouched: count(untouched),
-                composed: count(composed),
+                composed: count(composed.unseen),
                 omitted: count(omitted),
                 deadline: app.now() + PATIENCE,
                 sha: self.commit.sha.clone(),

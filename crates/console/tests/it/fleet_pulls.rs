@@ -15,7 +15,7 @@ use crate::api_server::{Person, TestServer};
 const LONG: Duration = Duration::from_mins(1);
 const REFRESH: &str = "mutation ($id: ID!) { refreshPullRequest(id: $id) { id head readError } }";
 const PLANS: &str = "query ($id: ID!) { fleetPlans(pullRequestId: $id, last: 20) { edges { node {
-  id phase ref sha base baseSha merged error reach { parts { name state } } } } } }";
+  id phase ref sha base baseSha merged composed untouched error reach { parts { name state } } } } } }";
 const RELEASE: &str =
     "mutation ($id: ID!, $sha: String!) { releaseFleetPlan(id: $id, sha: $sha) { id phase } }";
 
@@ -29,6 +29,7 @@ each_database!(
     what_others_changed_on_the_base_is_no_part_of_a_plan,
     a_commit_that_does_not_merge_has_no_plan,
     services_that_follow_the_default_branch_are_planned,
+    services_of_several_sources_are_planned,
 );
 
 /// A service whose repository is at a git host.
@@ -310,4 +311,37 @@ async fn services_that_follow_the_default_branch_are_planned(database: TestDatab
     let (plan, _) = h.plan_of("other", &sha, "DONE").await;
     let parts = plan["reach"]["parts"].as_array().unwrap();
     assert!(parts.contains(&away("head")), "{plan}");
+}
+
+async fn services_of_several_sources_are_planned(database: TestDatabase) {
+    let h = Hosted::polling(&database).await;
+    let at =
+        h.remote.commit("main").file("extra/b.yaml", map("1")).file("far/c.yaml", map("1")).push().unwrap();
+    let create = "mutation ($id: ID, $a: ServiceDeploymentAttributes!) {
+      createServiceDeployment(clusterId: $id, attributes: $a) { id } }";
+    let make = async |name: &str, folder: &str| {
+        let source =
+            json!({"path": "more", "repositoryId": h.repository, "git": {"ref": "main", "folder": folder}});
+        let attributes = json!({
+            "name": name, "namespace": "shop", "repositoryId": h.repository, "git": {"ref": "main", "folder": "web"},
+            "sources": [source],
+        });
+        let made = h.t.admin.data(create, json!({"id": h.cluster["id"], "a": attributes})).await;
+        h.stands(&made["createServiceDeployment"]["id"], Some(&at)).await;
+    };
+    make("both", "extra").await;
+    make("other", "far").await;
+    let sha = h.branch("feature", "extra/d.yaml");
+    let (plan, number) = h.plan_of("feature", &sha, "DONE").await;
+    assert_eq!(plan["reach"]["parts"], json!([{"name": "both", "state": "AWAY"}]), "{plan}");
+    assert_eq!(plan["composed"], 0, "{plan}");
+    assert_eq!(plan["untouched"], 2, "{plan}");
+    h.comment(number, "| blue / both |").await;
+    // A folder that is gone at the commit is told with the service.
+    h.remote.set_ref("refs/heads/gone", "main").unwrap();
+    let sha = h.remote.commit("gone").remove("far/c.yaml").push().unwrap();
+    h.host.push_commit("gone", &sha, &[]);
+    let (plan, _) = h.plan_of("gone", &sha, "DONE").await;
+    assert_eq!(plan["reach"]["parts"], json!([{"name": "other", "state": "FAILED"}]), "{plan}");
+    h.check(&sha, "failure").await;
 }

@@ -39,6 +39,7 @@ mod moves;
 mod nul;
 mod orders;
 mod policy;
+mod pr_governance;
 mod pr_instance;
 mod program_login;
 mod pull_request;

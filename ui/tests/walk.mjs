@@ -494,6 +494,7 @@ async function pulls(url) {
   await stands.getByText('Checks failed').waitFor();
   await stands.getByText('1 failed, 2 not done, 4 passed').waitFor();
   await stands.getByText('1 reviewer approved, 1 reviewer asked for changes').waitFor();
+  await stands.getByText('Confirmed the newest commit').waitFor();
   for (const about of ['eu-prod-0/shop', 'network', 'eu-prod-0']) {
     await stands.getByRole('link', { name: about, exact: true }).waitFor();
   }
@@ -508,6 +509,12 @@ async function pulls(url) {
   const sent = asked.filter((body) => body.includes('mutation MergePullRequest('));
   assert.equal(sent.length, 1, 'merged once');
   assert.deepEqual(JSON.parse(sent[0]).variables, { id: 'pr0', head: HEAD, method: 'MERGE' });
+  // What its governance did not confirm is not merged.
+  await page.goto(`${url}/settings/pull-requests/pr15`);
+  await settled(page);
+  await stands.getByText('Says no').waitFor();
+  await page.getByRole('button', { name: 'Merge', exact: true }).press('Enter');
+  await page.getByText('Its governance did not confirm its newest commit yet').waitFor();
   // Nobody knows what a merge of this one would be.
   await page.goto(`${url}/settings/pull-requests/pr6`);
   await settled(page);

@@ -49,7 +49,7 @@ const how: Field = {
 
 /** What may be done to a pull request that the git host has. */
 export function LifeActions({ opened }: { opened: Opened }) {
-  const { id, phase, status, project, head, draft } = opened;
+  const { id, phase, status, project, head, draft, governance } = opened;
   if (phase !== 'OPENED') return null;
   const right = project != null && { right: { verb: 'update', thing: `project/${project.name}` } };
   const isKnown = head != null && head !== '';
@@ -79,7 +79,9 @@ export function LifeActions({ opened }: { opened: Opened }) {
                 ? 'Its newest commit is not known yet: refresh it, and look at what would be merged.'
                 : draft === true
                   ? 'It is a draft: whoever opened it says at the git host when it is ready.'
-                  : undefined
+                  : governance != null && governance.confirmed !== head
+                    ? 'Its governance did not confirm its newest commit yet.'
+                    : undefined
             }
             explains={<Merges opened={opened} />}
             fields={[how]}

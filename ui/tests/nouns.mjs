@@ -45,9 +45,7 @@ function lifeOf(at, isOpened) {
     readError: isOpened && !isRead ? `the repository is not there ${HOSTILE}` : null,
     checks: isRead ? { state: 'FAILED', passed: 4, failed: 1, pending: 2, incomplete: true } : null,
     reviews: isRead ? { approved: 1, changesRequested: 1 } : null,
-    governance: isRead
-      ? { phase: 'CONFIRM', head: HEAD, confirmed: null, refused: true, message: HOSTILE, governance: { name: 'board-0' } }
-      : null,
+    governance: isRead ? governanceOf(at) : null,
     service: isRead ? { id: 's0', name: 'shop', cluster: { id: 'c0', handle: 'eu-prod-0' } } : null,
     stack: isRead ? { id: 'st0', name: 'network' } : null,
     cluster: isRead ? { id: 'c0', handle: 'eu-prod-0' } : null,
@@ -72,6 +70,14 @@ function mergingOf(at) {
       dropped: isDropped ? `its head is another now ${HOSTILE}` : null,
     },
   };
+}
+
+/** What its governance says: of the first that it confirmed it, of others no. */
+function governanceOf(at) {
+  const told = { head: HEAD, governance: { name: 'board-0' } };
+  return at === 0
+    ? { ...told, phase: 'APPROVED', confirmed: HEAD, refused: false, message: null }
+    : { ...told, phase: 'CONFIRM', confirmed: null, refused: true, message: HOSTILE };
 }
 
 /** `named` makes a list of so many. */

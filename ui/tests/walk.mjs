@@ -505,6 +505,7 @@ async function pulls(url) {
   await stands.getByText('Checks failed').waitFor();
   await stands.getByText('1 failed, 2 not done, 4 passed').waitFor();
   await stands.getByText('1 reviewer approved, 1 reviewer asked for changes').waitFor();
+  await stands.getByText('Confirmed the newest commit').waitFor();
   for (const about of ['eu-prod-0/shop', 'network', 'eu-prod-0']) {
     await stands.getByRole('link', { name: about, exact: true }).waitFor();
   }
@@ -541,6 +542,12 @@ async function pulls(url) {
   await dialog.waitFor({ state: 'detached' });
   const cancelled = asked.filter((body) => body.includes('mutation CancelPullRequestMerge('));
   assert.deepEqual(JSON.parse(cancelled[0]).variables, { id: 'pr15' });
+  // What its governance did not confirm is not merged.
+  await page.goto(`${url}/settings/pull-requests/pr15`);
+  await settled(page);
+  await stands.getByText('Says no').waitFor();
+  await page.getByRole('button', { name: 'Merge', exact: true }).press('Enter');
+  await page.getByText('Its governance did not confirm its newest commit yet').waitFor();
   // Nobody knows what a merge of this one would be.
   await page.goto(`${url}/settings/pull-requests/pr6`);
   await settled(page);

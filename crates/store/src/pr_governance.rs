@@ -10,7 +10,7 @@ use plural_app::seal::Sealed;
 use plural_core::access::Visibility;
 use plural_core::ids::{PolicyId, PrGovernanceId, ProjectId, PullRequestId, ScmConnectionId};
 use plural_core::policy::PolicyNoun;
-use plural_core::pr_governance::PrGovernance;
+use plural_core::pr_governance::{PrGovernance, PrReview};
 use plural_core::pull_request::{PrPhase, PrStatus, PullRequest};
 use plural_core::specs::Change;
 use plural_core::{Error, Result};
@@ -249,6 +249,8 @@ impl PrGovernanceStore for Database {
         if known.governed.is_none_or(|governed| governed.review != *before) {
             return Ok(false);
         }
+        let told = |review: &PrReview| (review.phase, review.refused, review.said.clone());
+        let is_news = told(before) != told(after);
         let row = ActiveModel {
             id: ActiveValue::Unchanged(id.uuid()),
             governance: set(Some(to_json(after, pull_request::REVIEW)?)),
@@ -257,7 +259,8 @@ impl PrGovernanceStore for Database {
                 Change::Clear => set(None),
                 Change::Set(sealed) => set(Some(sealed.as_bytes().to_vec())),
             },
-            updated_at: set(at),
+            // That it was asked once more is no news.
+            updated_at: if is_news { set(at) } else { ActiveValue::NotSet },
             ..Default::default()
         };
         row.update(&write.tx).await.map_err(db(STEP))?;

@@ -30,7 +30,7 @@ const how: Field = {
 
 /** A merge, at once or when a window opens; and the end of one that waits. */
 export function MergeActions({ opened }: { opened: Opened }) {
-  const { id, project, head, draft, merging } = opened;
+  const { id, project, head, draft, merging, governance } = opened;
   const right = project != null && { right: { verb: 'update', thing: `project/${project.name}` } };
   const isKnown = head != null && head !== '';
   const wish = merging?.wish;
@@ -68,7 +68,9 @@ export function MergeActions({ opened }: { opened: Opened }) {
             ? 'It is a draft: whoever opened it says at the git host when it is ready.'
             : waits && merging.opensAt == null
               ? 'Its merge windows let nothing through for more than a year: give it other ones first.'
-              : undefined
+              : !waits && governance != null && governance.confirmed !== head
+                ? 'Its governance did not confirm its newest commit yet.'
+                : undefined
       }
       explains={<Merges opened={opened} />}
       fields={[how]}

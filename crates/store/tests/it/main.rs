@@ -40,6 +40,7 @@ mod moves;
 mod nul;
 mod orders;
 mod policy;
+mod pr_governance;
 mod pr_instance;
 mod pr_secret;
 mod program_login;

@@ -200,10 +200,21 @@ impl App {
                 Err(error) => {
                     let error = error.log_text();
                     tracing::warn!(pull_request.id = %id, error, "a merge that waits for its window failed; trying again");
+                    self.pull_request_put_off(*id).await?;
                 }
             }
         }
         Ok(count)
+    }
+
+    /// One that the console itself fails at holds up none of those behind it.
+    async fn pull_request_put_off(&self, id: PullRequestId) -> Result<()> {
+        let Some(known) = there(self.get::<PullRequest>(&self.system_ctx(), &id).await)? else {
+            return Ok(());
+        };
+        let Some(wish) = known.merging.waiting() else { return Ok(()) };
+        let why = "the console could not merge it: its log says why".to_owned();
+        self.pull_request_merge_failed(id, &known.merging, wish, why).await.map(drop)
     }
 
     /// Merges one whose window opened, as was asked for, if everything is still so: whether it did. Each step is written down before the next

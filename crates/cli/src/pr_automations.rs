@@ -6,8 +6,9 @@ use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand, ValueEnum};
 use plural_wire::{
     AddPrAutomation, ChangePrAutomation, Client, DeletePrAutomation, GetPrAutomation, ListPrAutomations,
-    PAGE_SIZE, PrAutomation, PrRole, ReadPrAutomation, all_pages,
+    MergeWindow, PAGE_SIZE, PrAutomation, PrRole, ReadPrAutomation, all_pages,
 };
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -19,6 +20,7 @@ use crate::{
     output::{self, Row, age, or_dash},
     plain::one_line,
     pr_automation_file::{self, AutomationFile},
+    pr_merge,
     terminal::Terminal,
 };
 
@@ -422,6 +424,11 @@ fn words(known: &PrAutomation, all: &Value) -> String {
     line("Repository", known.identifier.as_deref());
     line("Branch", known.branch.as_deref());
     line("Title", known.title.as_deref());
+    for window in all["mergeWindows"].as_array().into_iter().flatten() {
+        // One that a newer console writes otherwise is not shown here, but in its JSON.
+        let window = MergeWindow::deserialize(window).ok().map(|window| pr_merge::window_words(&window));
+        line("Merge window", window.as_deref());
+    }
     line("You may open pull requests", all["mayCreate"].as_bool().map(|may| if may { "yes" } else { "no" }));
     text.push_str(&form::asks(&known.configuration));
     let steps = steps(all);

@@ -193,7 +193,7 @@ pub(crate) fn told(merging: &PullRequestMerging) -> Vec<(&'static str, String)> 
     let PullRequestMerging { open, opens_at, windows, wish } = merging;
     let mut lines = Vec::new();
     for window in windows {
-        lines.push(("Merge window", words(window)));
+        lines.push(("Merge window", window_words(window)));
     }
     if !windows.is_empty() {
         let when = match (open, opens_at) {
@@ -220,7 +220,7 @@ pub(crate) fn told(merging: &PullRequestMerging) -> Vec<(&'static str, String)> 
 }
 
 /// `allow 0 22 * * mon-fri for 4h in Europe/Berlin`
-fn words(window: &MergeWindow) -> String {
+pub(crate) fn window_words(window: &MergeWindow) -> String {
     let MergeWindow { kind, schedule, duration, time_zone } = window;
     let minutes = duration.unwrap_or_default() / 60;
     let long = match (minutes / 60, minutes % 60) {

@@ -32,6 +32,7 @@ async fn server() -> Server {
         "creates": {"templates": [{"source": "templates/a.yaml", "destination": "apps/a.yaml"}]},
         "updates": {"regexReplacements": [], "yamlOverlays": [{"file": "kustomization.yaml"}], "files": []},
         "deletes": {"files": [], "folders": ["old"]},
+        "mergeWindows": [{"kind": "DENY", "schedule": "0 0 24 12 *", "duration": 172_800, "timeZone": "UTC"}],
     });
     Server::start()
         .await
@@ -168,6 +169,7 @@ async fn an_automation_is_listed_described_changed_and_deleted() {
         "makes apps/a.yaml of templates/a.yaml",
         "changes kustomization.yaml",
         "takes old away",
+        "Merge window: deny 0 0 24 12 * for 48h in UTC",
     ] {
         assert!(told.out.contains(words), "{words}: {}", told.out);
     }

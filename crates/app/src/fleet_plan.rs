@@ -8,10 +8,11 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::fleet_plan::{
-    FleetFound, FleetPartState, FleetPlan, FleetPlanAsk, FleetPlanPart, FleetPlanPhase,
+    FleetFound, FleetPartState, FleetPlan, FleetPlanAsk, FleetPlanPart, FleetPlanPhase, PreviewedStack,
 };
 use plural_core::ids::{
     ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId, StackId,
+    StackRunId,
 };
 use plural_core::pr_automation::PrAutomation;
 use plural_core::pull_request::PullRequest;
@@ -19,6 +20,7 @@ use plural_core::repository::Repository;
 use plural_core::service::{GitRef, Service};
 use plural_core::service_error::ServiceError;
 use plural_core::stack_pull_request::check_releasable;
+use plural_core::stack_run::RunSource;
 use plural_core::sync::{PlanCandidate, SyncPlan};
 use plural_core::{Error, Result};
 
@@ -102,7 +104,16 @@ pub struct FleetAsked {
     /// The services that it reaches.
     pub reached: Vec<FleetReached>,
     /// The stacks whose code changes, of a preview.
-    pub stacks: Vec<StackId>,
+    pub stacks: Vec<ReachedStack>,
+}
+
+/// A stack whose code a preview changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReachedStack {
+    /// What is known of it at first.
+    pub stack: PreviewedStack,
+    /// Its code, where it is to be planned.
+    pub source: Option<RunSource>,
 }
 
 /// What would happen to one service, object by object.
@@ -187,6 +198,13 @@ pub trait FleetPlanStore: Send + Sync + 'static {
     ) -> Result<()>;
     /// One that the console is to look at, with what was asked; nothing where that was done, or is not to be done any more.
     async fn fleet_preview_to_look_at(&self, id: FleetPlanId) -> Result<Option<(FleetPlan, Sealed)>>;
+    /// A stack of the plan of a preview is planned by this run, or cannot be, in words.
+    async fn fleet_preview_planned(
+        &self,
+        id: FleetPlanId,
+        stack: StackId,
+        planned: &std::result::Result<StackRunId, String>,
+    ) -> Result<()>;
     /// Removes the plans of previews whose time is over, however far they are.
     async fn fleet_previews_prune(&self, at: DateTime<Utc>) -> Result<PrunedPreviews>;
     /// Agents have had their time.

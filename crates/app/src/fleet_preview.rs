@@ -6,20 +6,25 @@
 use std::collections::HashSet;
 
 use plural_core::data_key::KeyOwner;
-use plural_core::fleet_plan::{FleetPlan, FleetPlanPhase, FleetPreview, PREVIEW_KEEP};
-use plural_core::ids::{FleetPlanId, ProjectId, RepositoryId, ScmConnectionId};
+use plural_core::fleet_plan::{FleetPlan, FleetPlanPhase, FleetPreview, PREVIEW_KEEP, RunPreview};
+use plural_core::ids::{FleetPlanId, ProjectId, RepositoryId, ScmConnectionId, StackId};
 use plural_core::repository::Repository;
 use plural_core::scm_connection::ScmConnection;
+use plural_core::stack::Stack;
+use plural_core::stack_run::{RunSource, StackRun};
 use plural_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::access::actor_name;
+use crate::access::{Write, actor_name};
 use crate::app::App;
 use crate::ctx::OpCtx;
+use crate::harness::cut;
 use crate::job::NewJob;
 use crate::jobs::{BegunFleetPlan, LookFleetPreview};
 use crate::pull_request_made::Asked;
 use crate::pull_request_open::{Prepared, PullRequestAsk};
+use crate::records::there;
+use crate::stack::StackSelector;
 use crate::stack_run::user_of;
 
 /// What a preview is made of. It has no `Debug`: answers may be secret.
@@ -35,6 +40,8 @@ pub(crate) struct PreviewAsked {
     pub(crate) name: String,
     /// What is asked of it.
     pub(crate) asked: Asked,
+    /// The stacks that follow the repository and that whoever asks may plan.
+    pub(crate) plannable: Vec<StackId>,
 }
 
 impl PreviewAsked {
@@ -94,9 +101,10 @@ impl App {
             created_at: at,
             updated_at: at,
         };
+        let plannable = self.preview_plannable(ctx, &known).await?;
         let name = automation.name.to_string();
         let by = automation.audited_new(ctx, "fleetPlan.preview", "fleet plan", id, &name);
-        let json = PreviewAsked { connection, repository, base, name, asked }.into_json()?;
+        let json = PreviewAsked { connection, repository, base, name, asked, plannable }.into_json()?;
         let owner = KeyOwner::of(Some(project));
         let sealed = self.sealer.seal(owner, &preview_context(id), &json).await?;
         let job = NewJob::of::<LookFleetPreview>(&BegunFleetPlan { id })?;
@@ -117,6 +125,54 @@ impl App {
         let mut own: Vec<RepositoryId> = own.map(|repository| repository.id).collect();
         own.sort_unstable();
         Ok(own)
+    }
+
+    /// The stacks that follow these repositories and that the caller may plan.
+    async fn preview_plannable(&self, ctx: &OpCtx, repositories: &[RepositoryId]) -> Result<Vec<StackId>> {
+        let mut ids = Vec::new();
+        for repository in repositories {
+            ids.extend(self.store.stack_sources(*repository).await?.into_iter().map(|stack| stack.id));
+        }
+        let found = self.authorized_many::<Stack, Write>(ctx, &ids).await?;
+        Ok(found.iter().map(|stack| stack.id).collect())
+    }
+
+    /// Has a stack planned whose code a preview changes: by a run that plans alone, waits for all others of the stack, and keeps none
+    /// waiting. Twice is once.
+    pub(crate) async fn preview_stack_planned(
+        &self,
+        id: FleetPlanId,
+        stack: StackId,
+        source: RunSource,
+    ) -> Result<()> {
+        let system = self.system_ctx();
+        let Some(plan) = there(self.get::<FleetPlan>(&system, &id).await)? else { return Ok(()) };
+        let Some(preview) = &plan.preview else { return Ok(()) };
+        let known = preview.stacks.iter().find(|known| known.stack_id == stack);
+        if plan.phase == FleetPlanPhase::Superseded || known.is_none_or(|known| known.run_id.is_some()) {
+            return Ok(());
+        }
+        let by = StackSelector::Id(stack);
+        let Some(stack) = there(self.authorized::<Stack, Write>(&system, &by).await)? else { return Ok(()) };
+        // An attempt before this one may have made it, and not recorded so.
+        let open = self.store.stack_runs_open_of(stack.id).await?;
+        let is_it = |run: &&StackRun| run.preview().is_some_and(|of| of.plan_id == id);
+        let planned = if let Some(run) = open.iter().find(is_it) {
+            Ok(run.id)
+        } else {
+            let new = RunPreview { plan_id: id, source };
+            match Box::pin(self.preview_run_made(&system, &stack, new, &open)).await {
+                Ok(mut made) => {
+                    made.run.created_by = Some(preview.owner);
+                    made.run.author.clone_from(&plan.creator);
+                    let by = stack.audited(&system, "stack.run.create");
+                    Ok(self.store.stack_run_create(by, &made).await?.id)
+                }
+                Err(error @ (Error::Invalid { .. } | Error::Conflict { .. })) => Err(cut(error.to_string())),
+                Err(error) => return Err(error),
+            }
+        };
+        self.store.fleet_preview_planned(id, stack.id, &planned).await
     }
 
     /// One pass over the plans of previews: those whose time is over go, and so do the artifacts that were built for them and that nothing

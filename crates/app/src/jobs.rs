@@ -64,7 +64,7 @@ pub use govern_pull_request::GovernPullRequest;
 pub use hear_scm_webhook::{HearScmWebhook, HeardRepository};
 pub use move_secrets::{MoveSecrets, MovedSecrets};
 pub use open_pull_request::{BegunPullRequest, OpenPullRequest};
-pub use plan_preview::LookFleetPreview;
+pub use plan_preview::{AskedStack, LookFleetPreview, PlanPreviewedStack};
 pub use plan_pull_request::PlanPullRequest;
 pub use prepare_stack_run::{PrepareStackRun, PreparedRun};
 pub(crate) use pull_request_parts::Fetched;
@@ -237,6 +237,7 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<OpenPullRequest>(),
     JobEntry::of::<LookFleetPlan>(),
     JobEntry::of::<LookFleetPreview>(),
+    JobEntry::of::<PlanPreviewedStack>(),
     JobEntry::of::<EndFleetPlan>(),
     JobEntry::of::<TellFleetPlan>(),
     JobEntry::of::<PlanFleetOfPull>(),

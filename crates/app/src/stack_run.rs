@@ -558,6 +558,9 @@ impl App {
         if run.pull_request().is_some() {
             return Err(Error::conflict("it planned a pull request: plan that again"));
         }
+        if run.preview().is_some() {
+            return Err(Error::conflict("it planned a preview: plan that again"));
+        }
         self.stack_run_create(ctx, stack.id, NewRun { kind: run.kind, trigger: RunTrigger::Manual }).await
     }
 

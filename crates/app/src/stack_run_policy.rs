@@ -190,10 +190,8 @@ impl App {
             let Some(source) = &run.source else { return Ok(Err("the run has no code".to_owned())) };
             let spec = SourceSpec { folder: OWN_RULES.to_owned(), files: Vec::new() };
             // Whoever opens a pull request does not judge it: what it says of the rules counts when it is merged.
-            let at = match run.pull_request() {
-                Some(_) => run.snapshot.git.reference.as_str(),
-                None => source.sha.as_str(),
-            };
+            let is_proposed = run.pull_request().is_some() || run.preview().is_some();
+            let at = if is_proposed { run.snapshot.git.reference.as_str() } else { source.sha.as_str() };
             let of = (run.snapshot.repository_id, at);
             match self.stack_rules_in(&project, of, &spec).await? {
                 Ok(found) => rules.extend(found),

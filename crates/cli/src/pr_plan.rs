@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use clap::Args;
 use plural_wire::{
     Client, CreateFleetPlan, FleetPlan, FleetPlanBrief, FleetPlanCluster, FleetPlanCounts, FleetPlanPart,
-    FleetPlanPartState, FleetPlanPhase, GetFleetPlan, ListFleetPlans, PAGE_SIZE, ReleaseFleetPlan, all_pages,
+    FleetPlanPartState, FleetPlanPhase, FleetPlanRun, FleetPlanStack, GetFleetPlan, ListFleetPlans,
+    PAGE_SIZE, ReleaseFleetPlan, StackRunPlan, all_pages,
 };
 
 use crate::{
@@ -189,7 +190,10 @@ async fn watched(
     wait::until("the plan", timeout, terminal, async || {
         let now = client.send(&ask).await?;
         Ok(match now.phase {
-            Some(FleetPlanPhase::Done) => Observed::Done(now),
+            Some(FleetPlanPhase::Done) => match now.stacks.iter().filter(|stack| is_open(stack)).count() {
+                0 => Observed::Done(now),
+                open => Observed::NotYet(format!("{} to be planned", counted(open, "stack"))),
+            },
             Some(FleetPlanPhase::Failed) => {
                 let why = or_dash(now.error.as_deref());
                 let what = if now.expires_at.is_some() { "the preview" } else { "the commit" };
@@ -210,6 +214,11 @@ async fn watched(
         })
     })
     .await
+}
+
+/// Nothing is known yet of how a stack is planned. Its run may take its time, and is not waited for.
+fn is_open(FleetPlanStack { stack: _, run, problem }: &FleetPlanStack) -> bool {
+    run.is_none() && problem.is_none()
 }
 
 /// How far it is, in words.
@@ -271,6 +280,21 @@ fn of_cluster(cluster: &FleetPlanCluster) -> String {
     format!("{}: {}", or_dash(cluster.handle.as_deref()), told.join(", "))
 }
 
+/// What is said of a stack whose code changes.
+fn of_stack(stack: &FleetPlanStack) -> String {
+    let name = or_dash(stack.stack.as_ref().map(|stack| stack.name.as_str()));
+    let told = match (&stack.run, &stack.problem) {
+        (Some(FleetPlanRun { number, plan: Some(plan), .. }), _) => {
+            let StackRunPlan { add, change, destroy, .. } = plan;
+            format!("run {number} plans {add} to add, {change} to change, {destroy} to destroy")
+        }
+        (Some(run), _) => format!("run {} plans it, and is {}", run.number, run.status.as_str()),
+        (None, Some(problem)) => format!("not planned: {}", one_line(problem)),
+        (None, None) => "not planned yet".to_owned(),
+    };
+    format!("stack {name}: {told}")
+}
+
 /// The plan in a few lines.
 fn summary(plan: &FleetPlan) -> Vec<String> {
     let mut lines = Vec::new();
@@ -300,12 +324,7 @@ fn summary(plan: &FleetPlan) -> Vec<String> {
     let clusters = reach.map(|reach| reach.clusters.as_slice()).unwrap_or_default();
     if plan.expires_at.is_some() {
         lines.extend(clusters.iter().map(of_cluster));
-        lines.extend(plan.stacks.iter().map(|stack| {
-            format!(
-                "stack {}: its code changes, and is planned once there is a pull request",
-                one_line(&stack.name)
-            )
-        }));
+        lines.extend(plan.stacks.iter().map(of_stack));
     }
     for (count, words) in [
         (plan.composed, "put together from several sources and not looked at"),

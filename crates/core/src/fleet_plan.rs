@@ -9,11 +9,13 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::ids::{
     ClusterId, FleetPartId, FleetPlanId, PrAutomationId, ProjectId, PullRequestId, RepositoryId, ServiceId,
-    StackId, UserId,
+    StackId, StackRunId, UserId,
 };
 use crate::page::Keyed;
 use crate::service::GitRef;
 use crate::stack_pull_request::follows_branch;
+use crate::stack_run::{RunSource, RunTrigger, StackRun};
+use crate::stack_spec::StackSpec;
 use crate::sync::{PlanAction, ReportedPlan};
 
 /// Services of one plan; what is beyond is counted.
@@ -164,6 +166,43 @@ pub fn follows_head(git: &GitRef) -> bool {
     git.reference == "HEAD"
 }
 
+/// A stack whose code a preview changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PreviewedStack {
+    /// Which.
+    pub stack_id: StackId,
+    /// The run that plans it, once it was made.
+    pub run_id: Option<StackRunId>,
+    /// Why it is not planned, in words.
+    pub problem: Option<String>,
+}
+
+/// What a run plans that is of a preview: code that no commit of a repository holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunPreview {
+    /// The plan of the preview.
+    pub plan_id: FleetPlanId,
+    /// The code, as it was put together when the preview was looked at.
+    pub source: RunSource,
+}
+
+impl StackRun {
+    /// The preview that it plans.
+    pub fn preview(&self) -> Option<&RunPreview> {
+        self.snapshot.spec.preview.as_ref().filter(|_| self.trigger == RunTrigger::PullRequest)
+    }
+}
+
+impl StackSpec {
+    /// What the run of a preview is made of: what each plan of the stack has, but its actor.
+    #[must_use]
+    pub fn for_preview(&self, preview: RunPreview) -> Self {
+        Self { preview: Some(preview), pull_request: None, actor: None, ..self.clone() }
+    }
+}
+
 /// What a plan is of that has no commit yet: what an automation would make of a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetPreview {
@@ -172,7 +211,7 @@ pub struct FleetPreview {
     /// The automation.
     pub automation_id: PrAutomationId,
     /// The stacks whose code changes; empty until the console has looked.
-    pub stacks: Vec<StackId>,
+    pub stacks: Vec<PreviewedStack>,
     /// When it goes.
     pub expires_at: DateTime<Utc>,
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fleet_plan::RunPreview;
 use crate::ids::{StackDefinitionId, UserId};
 use crate::stack_cron::{StackCron, StackDriftSettings};
 use crate::stack_dependency::StackDependency;
@@ -57,6 +58,9 @@ pub struct StackSpec {
     /// Of a run that plans a pull request: which. A stack has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<RunPullRequest>,
+    /// Of a run that plans a preview: which, and its code. A stack has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview: Option<RunPreview>,
 }
 
 /// Who has to agree to a plan.

@@ -14,7 +14,8 @@ use plural_app::seal::Sealed;
 use plural_core::access::{Scope, Visibility};
 use plural_core::fleet_plan::{FleetFound, FleetPartState, FleetPlan, FleetPlanPart, FleetPlanPhase};
 use plural_core::ids::{
-    ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId,
+    ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId, StackId,
+    StackRunId,
 };
 use plural_core::policy::PolicyNoun;
 use plural_core::pr_automation::PrAutomation;
@@ -520,6 +521,15 @@ impl FleetPlanStore for Database {
 
     async fn fleet_preview_to_look_at(&self, id: FleetPlanId) -> Result<Option<(FleetPlan, Sealed)>> {
         fleet_preview::to_look_at_on(&self.reader, id).await
+    }
+
+    async fn fleet_preview_planned(
+        &self,
+        id: FleetPlanId,
+        stack: StackId,
+        planned: &std::result::Result<StackRunId, String>,
+    ) -> Result<()> {
+        fleet_preview::planned(self, id, stack, planned).await
     }
 
     async fn fleet_previews_prune(&self, at: DateTime<Utc>) -> Result<PrunedPreviews> {

@@ -4,17 +4,18 @@ use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
 use plural_app::access::{Audited, CreatePr};
-use plural_app::fleet_plan::PrunedPreviews;
+use plural_app::fleet_plan::{PrunedPreviews, ReachedStack};
 use plural_app::job::NewJob;
 use plural_app::seal::Sealed;
-use plural_core::fleet_plan::{FleetPlan, FleetPlanPhase, FleetPreview, MOST_PREVIEWS};
-use plural_core::ids::{FleetPlanId, PrAutomationId, StackId, UserId};
+use plural_core::fleet_plan::{FleetPlan, FleetPlanPhase, FleetPreview, MOST_PREVIEWS, PreviewedStack};
+use plural_core::ids::{FleetPlanId, PrAutomationId, StackId, StackRunId, UserId};
 use plural_core::pr_automation::PrAutomation;
+use plural_core::specs::without_nul;
 use plural_core::{Error, Result};
 use sea_orm::sea_query::Condition;
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder,
-    QuerySelect,
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
+    QueryOrder, QuerySelect,
 };
 use uuid::Uuid;
 
@@ -35,14 +36,41 @@ pub(crate) fn of_row(
     stacks: Option<JsonValue>,
 ) -> Result<Option<FleetPreview>> {
     let Some(((owner, automation), expires_at)) = of else { return Ok(None) };
-    let stacks: Vec<StackId> = stacks.map(|stored| json(stored, STACKS)).transpose()?.unwrap_or_default();
+    let stacks = stacks.map(|stored| json(stored, STACKS)).transpose()?.unwrap_or_default();
     let (owner, automation_id) = (UserId::from_uuid(owner), PrAutomationId::from_uuid(automation));
     Ok(Some(FleetPreview { owner, automation_id, stacks, expires_at }))
 }
 
 /// The stacks that a plan names, as they are stored: of a preview.
-pub(crate) fn stacks(plan: &row::Model, stacks: &[StackId]) -> Result<Option<JsonValue>> {
-    plan.owner_id.map(|_| to_json(&stacks, STACKS)).transpose()
+pub(crate) fn stacks(plan: &row::Model, stacks: &[ReachedStack]) -> Result<Option<JsonValue>> {
+    let named: Vec<&PreviewedStack> = stacks.iter().map(|reached| &reached.stack).collect();
+    plan.owner_id.map(|_| to_json(&named, STACKS)).transpose()
+}
+
+pub(crate) async fn planned(
+    database: &Database,
+    id: FleetPlanId,
+    stack: StackId,
+    planned: &std::result::Result<StackRunId, String>,
+) -> Result<()> {
+    let doing = "recording the run of a stack of a preview";
+    let write = database.write().await?;
+    let found = row::Entity::find_by_id(id.uuid()).filter(Column::OwnerId.is_not_null());
+    let found = found.lock_exclusive().one(&write.tx).await.map_err(db(doing))?;
+    let Some(stored) = found.and_then(|found| found.stacks) else { return Ok(()) };
+    let mut stacks: Vec<PreviewedStack> = json(stored, STACKS)?;
+    let Some(known) = stacks.iter_mut().find(|known| known.stack_id == stack) else { return Ok(()) };
+    match planned {
+        Ok(run) => known.run_id = Some(*run),
+        Err(problem) => known.problem = Some(without_nul(problem)),
+    }
+    let change = row::ActiveModel {
+        id: ActiveValue::Unchanged(id.uuid()),
+        stacks: set(Some(to_json(&stacks, STACKS)?)),
+        ..Default::default()
+    };
+    change.update(&write.tx).await.map_err(db(doing))?;
+    write.commit().await
 }
 
 pub(crate) async fn begin(

@@ -3,8 +3,8 @@
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::fleet_plan::{FleetPartPlan, FleetPlanFilter};
-use plural_core::fleet_plan::{ClusterSum, FleetPlanAsk, by_cluster, total};
-use plural_core::ids::{FleetPartId, FleetPlanId};
+use plural_core::fleet_plan::{ClusterSum, FleetPlanAsk, PreviewedStack, by_cluster, total};
+use plural_core::ids::{FleetPartId, FleetPlanId, StackId};
 
 use super::{
     cluster::Cluster,
@@ -18,6 +18,7 @@ use super::{
     request::request,
     service::ServiceDeployment,
     stack::InfrastructureStack,
+    stack_run::StackRun,
     sync_plan::PlannedObject,
 };
 
@@ -254,6 +255,40 @@ impl FleetPlanReach {
     }
 }
 
+/// A stack whose code a preview changes.
+pub(crate) struct FleetPlanStack {
+    stack: plural_core::stack::Stack,
+    known: PreviewedStack,
+}
+
+/// A stack whose code a preview changes.
+#[Object]
+impl FleetPlanStack {
+    /// The stack.
+    async fn stack(&self) -> Option<InfrastructureStack> {
+        Some(self.stack.clone().into())
+    }
+
+    /// The run that plans it, and nothing else; absent until it was made, where there is none, and once it was forgotten.
+    async fn run(&self, ctx: &Context<'_>) -> Nullable<StackRun> {
+        nullable(async {
+            let Some(run) = self.known.run_id else { return Ok(None) };
+            let request = request(ctx);
+            match request.app.stack_run_get(&request.op, run).await {
+                Ok(run) => Ok(Some(run.into())),
+                Err(plural_core::Error::NotFound { .. }) => Ok(None),
+                Err(error) => Err(error).into_graphql(ctx),
+            }
+        })
+        .await
+    }
+
+    /// Why it is not planned, if it is not.
+    async fn problem(&self) -> Option<&str> {
+        self.known.problem.as_deref()
+    }
+}
+
 /// What a commit would do on every cluster that it reaches.
 pub(crate) struct FleetPlan(plural_core::fleet_plan::FleetPlan);
 
@@ -366,14 +401,18 @@ impl FleetPlan {
         nullable(by_id::<plural_core::pr_automation::PrAutomation, _>(ctx, id)).await
     }
 
-    /// The stacks whose code a preview changes: those that you may see. They are not planned.
-    async fn stacks(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<InfrastructureStack>>> {
+    /// The stacks whose code a preview changes: those that you may see.
+    async fn stacks(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<FleetPlanStack>>> {
         nullable(async {
             let Some(preview) = &self.0.preview else { return Ok(None) };
             let request = request(ctx);
-            let found = request.app.get_many::<plural_core::stack::Stack>(&request.op, &preview.stacks).await;
+            let ids: Vec<StackId> = preview.stacks.iter().map(|known| known.stack_id).collect();
+            let found = request.app.get_many::<plural_core::stack::Stack>(&request.op, &ids).await;
             let mut found = found.into_graphql(ctx)?;
-            let named = preview.stacks.iter().filter_map(|id| found.remove(id)).map(Into::into);
+            let named = preview.stacks.iter().filter_map(|known| {
+                let stack = found.remove(&known.stack_id)?;
+                Some(FleetPlanStack { stack, known: known.clone() })
+            });
             Ok(list(named))
         })
         .await

@@ -20,11 +20,12 @@ use serde::{Deserialize, Serialize};
 
 use super::fetch_turns::Asker;
 use super::fleet_plan_sources::together;
+use super::plan_preview::{AskedStack, PlanPreviewedStack};
 use super::plan_pull_request::bring;
 use super::read_pull_request::KnownPullRequest;
 use super::sync_sources::At;
 use crate::app::App;
-use crate::fleet_plan::{FleetAsked, FleetReached, FleetTarget, fleet_plan_tellers};
+use crate::fleet_plan::{FleetAsked, FleetReached, FleetTarget, ReachedStack, fleet_plan_tellers};
 use crate::job::{ABOUT_A_DAY, Job, JobFailure, NewJob};
 use crate::ports::charts::{ComposeError, Composition, GitPart};
 use crate::ports::git::{Built, Closure, CommitInfo, GitAccess, GitError, Merged, SourceSpec};
@@ -147,6 +148,11 @@ pub(super) async fn looked_at(
             if asked.is_any() {
                 let wait = PATIENCE.to_std().unwrap_or_default();
                 jobs.push(NewJob::of::<EndFleetPlan>(&BegunFleetPlan { id: plan.id })?.after(wait));
+            }
+            for ReachedStack { stack, source } in &asked.stacks {
+                let Some(source) = source.clone() else { continue };
+                let stack = AskedStack { plan: plan.id, stack: stack.stack_id, source };
+                jobs.push(NewJob::of::<PlanPreviewedStack>(&stack)?);
             }
             app.store.fleet_plan_asked(plan.id, &asked, &jobs, app.now()).await?;
         }

@@ -105,6 +105,10 @@ async fn prepare(app: &App, run: &StackRun) -> Result<Result<RunSource, GitError
     if let Some(problem) = stack_limits(&project).problem(&work.repository.url.to_string()) {
         return Ok(Err(GitError::terminal(problem)));
     }
+    if let Some(preview) = run.preview() {
+        // Its code was put together, and checked, when the preview was looked at: no commit of the repository holds it.
+        return Ok(Ok(preview.source.clone()));
+    }
     if work.repository.pulled_at.is_none() {
         return Ok(Err(match work.repository.error {
             Some(error) => GitError::terminal(format!("cannot fetch the repository: {error}")),

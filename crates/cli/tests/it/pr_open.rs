@@ -158,7 +158,16 @@ fn planned(phase: &str) -> Value {
         "id": ID, "phase": phase, "error": (phase == "FAILED").then_some("the answer to key would be\u{1b}[J written"),
         "ref": "main", "base": "main", "sha": "c0ffee", "message": "Add shop", "untouched": 0, "composed": 0, "omitted": 0,
         "deadlineAt": null, "creator": "ada@example.com", "expiresAt": "2026-01-01T01:00:00Z", "insertedAt": null,
-        "updatedAt": null, "stacks": [{"id": ID, "name": "infra"}],
+        "updatedAt": null, "stacks": [
+            {"stack": {"id": ID, "name": "infra"}, "problem": null, "run": {
+                "id": ID, "number": 7, "status": "SUCCESSFUL", "error": null,
+                "plan": {"digest": "d", "add": 1, "change": 2, "destroy": 0, "other": false, "at": null},
+            }},
+            {"stack": {"id": ID, "name": "dns"}, "problem": null, "run": {
+                "id": ID, "number": 8, "status": "QUEUED", "error": null, "plan": null,
+            }},
+            {"stack": {"id": ID, "name": "network"}, "problem": "planning it needs write access to the stack", "run": null},
+        ],
         "reach": {"counts": counts, "clusters": [cluster("blue", 0), cluster("green", 1)], "parts": [part]},
     })
 }
@@ -177,7 +186,9 @@ async fn a_preview_is_planned() {
         "the preview reaches 1 service on 2 clusters",
         "blue: 1 service, 1 created, 2 changed, 1 blocked",
         "green: 1 service, 1 with its agent away",
-        "stack infra: its code changes",
+        "stack infra: run 7 plans 1 to add, 2 to change, 0 to destroy",
+        "stack dns: run 8 plans it, and is QUEUED",
+        "stack network: not planned: planning it needs write access to the stack",
     ] {
         assert!(told.err.contains(words), "{words}: {}", told.err);
     }

@@ -19,7 +19,7 @@ const SECRET: &str = "s3cr3t-answer-1b9c4e7d";
 const ASK: &str = "mutation ($id: ID!, $context: Json) {
   planPullRequestPreview(id: $id, context: $context) { id phase expiresAt } }";
 const PLAN: &str = "query ($id: ID!) { fleetPlan(id: $id) {
-  id phase error ref base sha message untouched expiresAt automation { id } stacks { name }
+  id phase error ref base sha message untouched expiresAt automation { id } stacks { stack { name } run { id number kind trigger status } problem }
   reach { parts { id name state } } } }";
 const PART: &str = "query ($id: ID!) { fleetPlanPart(id: $id) { part { id } } }";
 const LIST: &str = "{ fleetPlans(last: 50) { edges { node { id } } } }";
@@ -169,7 +169,22 @@ async fn a_preview_is_planned_for_whoever_asked(database: TestDatabase) {
     assert_eq!(plan["reach"]["parts"][0]["state"], "AWAY", "{plan}");
     assert_eq!((&plan["base"], &plan["message"]), (&json!("main"), &json!("Add b")), "{plan}");
     assert_eq!((&plan["automation"]["id"], &plan["untouched"]), (&h.automation, &json!(0)), "{plan}");
-    assert_eq!(plan["stacks"], json!([{"name": "infra"}]), "{plan}");
+    let stack = eventually(LONG, async || {
+        let plan = t.owner.data(PLAN, json!({"id": id})).await["fleetPlan"].clone();
+        if plan["stacks"][0]["run"].is_object() {
+            Ok(plan["stacks"][0].clone())
+        } else {
+            Err(plan.to_string())
+        }
+    })
+    .await;
+    assert_eq!((&stack["stack"]["name"], &stack["problem"]), (&json!("infra"), &Value::Null), "{stack}");
+    // It plans alone: nothing of it is ever applied, and nothing waits for it.
+    assert_eq!(
+        (&stack["run"]["kind"], &stack["run"]["trigger"]),
+        (&json!("DRY_RUN"), &json!("PULL_REQUEST")),
+        "{stack}"
+    );
     // Nothing was written: no branch, no pull request, and the branch is where it was.
     assert_eq!((h.host.branches(), h.host.pull_requests()), (vec!["main".to_owned()], 0));
     assert_ne!(plan["sha"], h.remote.resolve("main").unwrap().as_str());

@@ -108,6 +108,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "open_pull_request",
                 "look_fleet_plan",
                 "look_fleet_preview",
+                "plan_previewed_stack",
                 "end_fleet_plan",
                 "tell_fleet_plan",
                 "plan_fleet_of_pull",

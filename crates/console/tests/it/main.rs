@@ -26,6 +26,7 @@ mod original_clients;
 mod passkeys;
 mod pr_automations;
 mod pr_instances;
+mod pr_secrets;
 mod previous_build;
 mod project_invites;
 mod pull_request_hosts;

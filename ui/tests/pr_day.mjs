@@ -2,14 +2,14 @@
 // shown as a diff and as what it would do before it exists, confirmed, opened, listed. Console, sandbox and browser are real; the git host is a stand-in.
 //
 //   pr_day.mjs PART WORLD    PART: see PARTS below. WORLD, as JSON: the console's url, its administrator's email and password, the automation,
-//                            which asks for "name", "public", "host", "project" and "key", the repository, a secret that is answered, and the
-//                            service that it changes, as CLUSTER / NAME, whose agent is away.
+//                            which asks for "name", "public", "host", "project" and "key", the repository, a secret that is answered, a value
+//                            of the Secret that it brings, and the service that it changes, as CLUSTER / NAME, whose agent is away.
 import { strict as assert } from 'node:assert';
 
 import { forgive, judge, open, overhang, play, problems, settled } from './browser.mjs';
 
 const [part, text = '{}'] = process.argv.slice(2);
-const { url, email, password, automation, repository, secret, service } = JSON.parse(text);
+const { url, email, password, automation, repository, secret, value, service } = JSON.parse(text);
 const seen = { steps: [] };
 
 const PATIENCE = { timeout: 60_000 };
@@ -65,6 +65,13 @@ async function isTold(page) {
   await button(page, 'Next').click();
   await chooses(page, /^project/, 'default');
   await page.getByLabel(/^key/).first().fill(secret);
+  await button(page, 'Next').click();
+  // Of the Secret that comes with it, what nobody generates is needed.
+  await button(page, 'Show what would change').click();
+  await page.getByText('This is needed.').first().waitFor();
+  await page.getByLabel(/^user/).first().fill(value);
+  await page.getByText('Empty: generated.').waitFor();
+  await judge(page, 'values of a Secret');
   await button(page, 'Show what would change').click();
   // The console has the last word: it leads back to the field.
   await page.waitForFunction(() => document.activeElement?.value === 'default', undefined, PATIENCE);
@@ -75,6 +82,7 @@ async function isTold(page) {
 
 /** The diff, before there is a pull request. */
 async function previews(page) {
+  await button(page, 'Next').click();
   await button(page, 'Next').click();
   await button(page, 'Show what would change').click();
   await page.getByText(/^2 files would change$/).waitFor(PATIENCE);
@@ -89,15 +97,19 @@ async function previews(page) {
   assert.equal(sent('OpenPullRequest').length, 0, 'a pull request is opened unasked');
   const shown = await page.locator('main').innerText();
   assert.ok(shown.includes(`plural pr create ${automation}`) && shown.includes('--secret-set key'), shown);
-  assert.ok(!shown.includes(secret), 'a secret is shown');
+  assert.ok(shown.includes('It brings the Secret') && shown.includes('--secret user'), shown);
+  assert.ok(!shown.includes(secret) && !shown.includes(value), 'a secret is shown');
+  assert.ok(!asked.some((body) => body.includes(value)), 'a value of a Secret is sent with a preview');
   const kept = await page.evaluate(() =>
     JSON.stringify([{ ...localStorage }, { ...sessionStorage }, location.href, history.state]),
   );
-  assert.ok(!kept.includes(secret), 'a secret is kept in the browser');
+  assert.ok(!kept.includes(secret) && !kept.includes(value), 'a secret is kept in the browser');
   // Without the question that it hangs on, an answer is none.
   await button(page, 'Back').click();
   await button(page, 'Back').click();
+  await button(page, 'Back').click();
   await chooses(page, /^public/, 'false');
+  await button(page, 'Next').click();
   await button(page, 'Next').click();
   await button(page, 'Show what would change').click();
   await page.getByText(/^2 files would change$/).waitFor(PATIENCE);
@@ -134,6 +146,10 @@ async function opens(page) {
   await page.locator('[data-tone="busy"]').getByText('Open', { exact: true }).first().waitFor();
   await judge(page, 'a pull request');
   assert.equal(sent('OpenPullRequest').length, 1, 'opened once');
+  const [{ secrets, key }] = sent('OpenPullRequest');
+  assert.deepEqual(secrets, { user: value });
+  assert.match(key, /^[0-9a-f]{32}$/);
+  await page.getByText('Waits for the merge').waitFor();
 }
 
 /** By how it stands, by its repository, by its automation. */

@@ -344,6 +344,11 @@ pub(crate) async fn upgrade(
 ) -> Result<(), CliError> {
     let context = Some(answers.read(terminal)?);
     if let Some(automation) = automation {
+        if once.is_given() {
+            return Err(CliError::usage(
+                "--idempotency-key is for one instance: leave it out with --automation",
+            ));
+        }
         let found = pr_automations::find(&automation, client).await?;
         if dry_run {
             let which = WhichArgs { automation: Some(found.id), project: None, query: None };

@@ -199,11 +199,12 @@ fn reviews(reviews: &PullRequestReviews) -> String {
 
 /// Where a Secret is to be, with the names of its values, and how far it is.
 fn told(secret: &PullRequestSecret) -> (String, Option<&'static str>) {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let cluster = secret.cluster.as_ref().and_then(|cluster| cluster.handle.as_deref());
     let on = cluster.map(|cluster| format!(" on {cluster}")).unwrap_or_default();
+    let (namespace, name) =
+        (secret.namespace.as_deref().unwrap_or_default(), secret.name.as_deref().unwrap_or_default());
     let names: Vec<&str> = secret.entries.iter().filter_map(|entry| entry.name.as_deref()).collect();
-    let place = format!("{}/{}{on} ({})", text(&secret.namespace), text(&secret.name), names.join(", "));
+    let place = format!("{namespace}/{name}{on} ({})", names.join(", "));
     (place, secret.state.map(PullRequestSecretState::as_str))
 }
 

@@ -107,6 +107,11 @@ pub(crate) struct OnceArgs {
 }
 
 impl OnceArgs {
+    /// Whether somebody named it.
+    pub(crate) fn is_given(&self) -> bool {
+        self.idempotency_key.is_some()
+    }
+
     /// The key; one that nobody else has where none is given: what is sent again after an answer was lost is the same request.
     pub(crate) fn key(self) -> Option<String> {
         Some(self.idempotency_key.unwrap_or_else(|| Uuid::new_v4().to_string()))

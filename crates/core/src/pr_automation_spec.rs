@@ -87,7 +87,7 @@ pub struct PrAutomationSpec {
     /// What is confirmed before a pull request is opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirmation: Option<PrConfirmation>,
-    /// Secrets that have to be there.
+    /// The Secret that comes with a pull request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets: Option<PrSecrets>,
     /// Where external templates are in their repository.
@@ -130,7 +130,7 @@ pub struct PrChecklist {
     pub label: String,
 }
 
-/// Values of a `Secret` that has to be there: their names, never they themselves.
+/// A `Secret` that comes with a pull request: names of its values, never they themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct PrSecrets {
@@ -355,7 +355,7 @@ pub struct PrAutomationSpecChange {
     pub configuration: Option<Vec<FormQuestion>>,
     /// What is confirmed before a pull request is opened.
     pub confirmation: Option<PrConfirmation>,
-    /// Secrets that have to be there.
+    /// The Secret that comes with a pull request.
     pub secrets: Option<PrSecrets>,
     /// Where external templates are in their repository.
     pub git: Option<GitRef>,

@@ -152,6 +152,12 @@ impl PrSecretStore for Database {
     ) -> Result<Vec<DuePrSecret>> {
         let found = due(cluster)
             .filter(row::Column::ProjectId.eq(project.uuid()))
+            // What has no values is nothing to write, and must not look like what is to be deleted.
+            .filter(
+                Condition::any()
+                    .add(row::Column::State.eq(PrSecretState::Deleting.as_str()))
+                    .add(row::Column::Content.is_not_null()),
+            )
             .order_by_asc(row::Column::UpdatedAt)
             .order_by_asc(row::Column::Id)
             .limit(most)

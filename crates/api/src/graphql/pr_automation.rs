@@ -134,7 +134,7 @@ impl PrAutomation {
         self.0.spec.confirmation.clone().map(Into::into)
     }
 
-    /// Secrets that have to be there.
+    /// The Secret that comes with a pull request.
     async fn secrets(&self) -> Option<PrSecrets> {
         self.0.spec.secrets.clone().map(Into::into)
     }
@@ -304,7 +304,7 @@ pub(crate) struct PrAutomationAttributes {
     governance_id: Option<ID>,
     /// What is asked.
     configuration: List<PrConfigurationAttributes>,
-    /// Secrets that have to be there: their names, never they themselves.
+    /// The Secret that comes with a pull request: names of its values, never they themselves.
     secrets: Option<PrSecrets>,
     /// What is confirmed before a pull request is opened.
     confirmation: Option<PrConfirmation>,

@@ -88,7 +88,7 @@ impl From<core::PrConfirmation> for PrConfirmation {
     }
 }
 
-/// Values of a `Secret` that has to be there: their names, never they themselves.
+/// A `Secret` that comes with a pull request: names of its values, never they themselves.
 #[derive(Debug, SimpleObject, InputObject)]
 #[graphql(input_name = "PrSecretsAttributes")]
 pub(crate) struct PrSecrets {

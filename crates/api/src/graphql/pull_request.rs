@@ -421,8 +421,8 @@ impl PullRequestMutation {
             let request = request(ctx);
             let key = key_in(idempotency_key).into_graphql(ctx)?;
             let ask = ask(&automation, identifier, branch, context).into_graphql(ctx)?;
-            let given = secrets.map_or(Ok(None), |json| json.object("secrets")).into_graphql(ctx)?;
-            let ask = PullRequestAsk { key, secrets: given.unwrap_or_default(), ..ask };
+            let secrets = object_in("secrets", secrets).into_graphql(ctx)?;
+            let ask = PullRequestAsk { key, secrets, ..ask };
             let wait = wait.unwrap_or(true);
             let made = Box::pin(request.app.pull_request_create(&request.op, ask, wait)).await;
             Ok(Some(made.into_graphql(ctx)?.into()))
@@ -498,5 +498,10 @@ pub(super) fn key_in(given: Option<String>) -> plural_core::Result<Option<Idempo
 
 /// What is answered: an object, or nothing.
 pub(super) fn given_answers(context: Option<Json>) -> plural_core::Result<serde_json::Map<String, Value>> {
-    Ok(context.map_or(Ok(None), |json| json.object("context"))?.unwrap_or_default())
+    object_in("context", context)
+}
+
+/// An object, or nothing.
+fn object_in(field: &str, json: Option<Json>) -> plural_core::Result<serde_json::Map<String, Value>> {
+    Ok(json.map_or(Ok(None), |json| json.object(field))?.unwrap_or_default())
 }

@@ -28,6 +28,7 @@ mod passkeys;
 mod pr_automations;
 mod pr_governances;
 mod pr_instances;
+mod pr_secrets;
 mod previous_build;
 mod project_invites;
 mod pull_request_folders;

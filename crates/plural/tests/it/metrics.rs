@@ -88,6 +88,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
             "clock_stacks",
             "poll_pull_requests",
             "poll_stack_pulls",
+            "forget_pr_secrets",
             "prune_stack_runs",
             "prune_fleet_previews",
         ]

@@ -15,6 +15,7 @@ use crate::{
 
 const AUTOMATION: &str = "add-app";
 const SECRET: &str = "s3cr3t-answer-5d1e7a90";
+const VALUE: &str = "s3cr3t-value-b2f06c18";
 const STEPS: [&str; 8] = ["signsIn", "finds", "isTold", "previews", "plans", "opens", "lists", "looks"];
 
 #[test]
@@ -42,6 +43,7 @@ fn a_form_becomes_a_pull_request_that_was_seen_first() {
             "repository": host.repository(),
             "secret": SECRET,
             "service": "blue / web",
+            "value": VALUE,
         });
         let seen = seen(node(&ui, "tests/pr_day.mjs", &["day", &world.to_string()])).await?;
         assert_eq!(seen["steps"], json!(STEPS), "{seen}");
@@ -50,7 +52,7 @@ fn a_form_becomes_a_pull_request_that_was_seen_first() {
         let branches = host.branches();
         let branch = branches.iter().find(|branch| branch.starts_with("plural/app-")).context("no branch")?;
         assert_eq!(host.file(branch, "apps/shop.yaml").as_deref(), Some("name: shop\n"));
-        let secrets = [("answer", SECRET.to_owned())];
+        let secrets = [("answer", SECRET.to_owned()), ("value", VALUE.to_owned())];
         holds_none("the git host", host.everything().as_bytes(), &secrets);
         holds_none("the console's log", console.log().as_bytes(), &secrets);
         anyhow::Ok(())
@@ -83,6 +85,8 @@ async fn automation(admin: &Asker, host: &ScmServer) -> anyhow::Result<()> {
         "repositories": ["plural/*"],
     });
     let connection = admin.data(create, json!({"a": connection})).await?;
+    let cluster = "mutation ($a: ClusterAttributes!) { createCluster(attributes: $a) { id } }";
+    admin.data(cluster, json!({"a": {"name": "blue"}})).await?;
     let automation = json!({
         "name": AUTOMATION, "role": "SERVICE", "projectId": project,
         "connectionId": connection["createScmConnection"]["id"], "identifier": host.repository(),
@@ -100,6 +104,9 @@ async fn automation(admin: &Asker, host: &ScmServer) -> anyhow::Result<()> {
             {"source": "templates/app.yaml", "destination": "apps/{{ context.name }}.yaml", "external": false},
         ]},
         "updates": {"yamlOverlays": [{"file": "apps/web/values.yaml", "yaml": "replicas: 2"}]},
+        "secrets": {"cluster": "blue", "namespace": "apps", "name": "{{ context.name }}-db", "entries": [
+            {"name": "user", "documentation": "Who signs in."}, {"name": "password", "autogenerate": true},
+        ]},
     });
     let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
     admin.data(create, json!({"a": automation})).await.map(drop)

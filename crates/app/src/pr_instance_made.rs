@@ -102,10 +102,7 @@ impl AskedChange {
 
     /// What it took from elsewhere then; nothing where that is not known.
     fn parts_then(&self) -> Option<PrParts> {
-        match &self.parts {
-            Some(parts) => Some(parts.clone()),
-            None => (!self.spec.takes_parts()).then(PrParts::default),
-        }
+        self.parts.clone().or_else(|| (!self.spec.takes_parts()).then(PrParts::default))
     }
 
     /// The files of the next version where its first commit is not there any more: what was only its own stays so.

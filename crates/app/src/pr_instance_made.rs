@@ -103,10 +103,7 @@ impl AskedChange {
 
     /// What it took from elsewhere then; nothing where that is not known.
     fn parts_then(&self) -> Option<PrParts> {
-        match &self.parts {
-            Some(parts) => Some(parts.clone()),
-            None => (!self.spec.takes_parts()).then(PrParts::default),
-        }
+        self.parts.clone().or_else(|| (!self.spec.takes_parts()).then(PrParts::default))
     }
 
     /// The files of the next version where its first commit is not there any more: what was only its own stays so.
@@ -231,7 +228,7 @@ impl App {
             Err(Stop::Failed(_)) => change.recorded(new.files()),
             Err(stop @ (Stop::Later(_) | Stop::Ours(_))) => return Err(stop),
         };
-        let (gone, left) = self.pr_instance_obsolete(host, repository, commit, (change, &files)).await?;
+        let (gone, left) = obsolete(host, repository, commit, (change, files.as_slice())).await?;
         let Scaffolded { mut changes, title, mut message, skipped, mut warnings } = new.after;
         changes.extend(gone.into_iter().map(|path| (path, None)));
         let before = files_at(host, repository, commit, &changes.keys().cloned().collect()).await?;
@@ -250,40 +247,6 @@ impl App {
             }),
             conflicts: Vec::new(),
         })
-    }
-
-    /// Of the files that the version of before made and the next one does not: those that are still as they were made, and what is told of
-    /// the others.
-    async fn pr_instance_obsolete(
-        &self,
-        host: &Arc<dyn Host>,
-        repository: &str,
-        commit: &str,
-        (change, next): (&AskedChange, &[PrInstanceFile]),
-    ) -> Result<(Vec<String>, Vec<String>), Stop> {
-        let is_made = |path: &str| next.iter().any(|next| next.path == path);
-        let made: BTreeMap<String, String> = change
-            .files
-            .iter()
-            .filter(|was| was.is_new && !is_made(&was.path))
-            .filter_map(|was| Some((was.path.clone(), was.digest.clone()?)))
-            .collect();
-        let ours = files_at(host, repository, commit, &made.keys().cloned().collect()).await?;
-        let (mut gone, mut left) = (Vec::new(), Vec::new());
-        for (path, entry) in ours {
-            let is_same = match &entry {
-                ScaffoldEntry::File { bytes, executable: _ } => {
-                    made.get(&path).is_some_and(|digest| *digest == file_digest(bytes))
-                }
-                ScaffoldEntry::Link => false,
-            };
-            if is_same {
-                gone.push(path);
-            } else {
-                left.push(format!("{path}: it was changed since"));
-            }
-        }
-        Ok((gone, left))
     }
 
     async fn pr_instance_uninstalled(
@@ -405,6 +368,39 @@ impl App {
             in_words("the version that it is of, on the files that it was first made from", stop)
         })
     }
+}
+
+/// Of the files that the version of before made and the next one does not: those that are still as they were made, and what is told of
+/// the others.
+async fn obsolete(
+    host: &Arc<dyn Host>,
+    repository: &str,
+    commit: &str,
+    (change, next): (&AskedChange, &[PrInstanceFile]),
+) -> Result<(Vec<String>, Vec<String>), Stop> {
+    let is_made = |path: &str| next.iter().any(|next| next.path == path);
+    let made: BTreeMap<String, String> = change
+        .files
+        .iter()
+        .filter(|was| was.is_new && !is_made(&was.path))
+        .filter_map(|was| Some((was.path.clone(), was.digest.clone()?)))
+        .collect();
+    let ours = files_at(host, repository, commit, &made.keys().cloned().collect()).await?;
+    let (mut gone, mut left) = (Vec::new(), Vec::new());
+    for (path, entry) in ours {
+        let is_same = match &entry {
+            ScaffoldEntry::File { bytes, executable: _ } => {
+                made.get(&path).is_some_and(|digest| *digest == file_digest(bytes))
+            }
+            ScaffoldEntry::Link => false,
+        };
+        if is_same {
+            gone.push(path);
+        } else {
+            left.push(format!("{path}: it was changed since"));
+        }
+    }
+    Ok((gone, left))
 }
 
 /// Some files of a commit, of those that it has.

@@ -114,6 +114,30 @@ impl World {
         self.t.admin.data(update, json!({"id": self.automation, "a": change})).await;
     }
 
+    /// Another version: its template is that of another repository.
+    async fn takes_from(&self, remote: &GitRemote) {
+        remote.push_files([("shared/app.yaml", app(80))]).unwrap();
+        let repository = self.t.admin.repository(&remote.path().display().to_string()).await;
+        self.change(json!({
+            "name": "add-app", "title": "Add {{ context.name }}", "message": "Adds {{ context.name }}.",
+            "repositoryId": repository["id"], "git": {"ref": "main", "folder": "shared"},
+            "creates": {"templates": [
+                {"source": "app.yaml", "destination": "apps/{{ context.name }}/app.yaml", "external": true},
+            ]},
+        }))
+        .await;
+    }
+
+    /// The patch of an upgrade, once it says this.
+    async fn previews(&self, id: &Value, says: &str) -> String {
+        eventually(RETRIED, async || {
+            let answer = self.t.admin.ask(PREVIEW, json!({"id": id, "context": {}})).await;
+            let patch = answer.body["data"]["previewPrInstanceUpgrade"]["patch"].as_str().unwrap_or_default();
+            if patch.contains(says) { Ok(patch.to_owned()) } else { Err(format!("{answer:?}")) }
+        })
+        .await
+    }
+
     /// As soon as what comes from elsewhere was fetched.
     async fn created(&self, context: Value) -> Value {
         let answer = eventually(RETRIED, async || {
@@ -167,6 +191,11 @@ impl World {
     async fn upgrade(&self, by: &Person, id: &Value, context: Value, conflicts: bool) -> Answer {
         by.ask(UPGRADE, json!({"id": id, "context": context, "conflicts": conflicts})).await
     }
+}
+
+/// A template of another repository.
+fn app(port: u32) -> String {
+    format!("name: {{{{ context.name }}}}\nreplicas: 1\nkind: app\nport: {port}\n")
 }
 
 fn opened(answer: &Answer, field: &str) -> Value {
@@ -323,17 +352,7 @@ async fn all_instances_of_an_automation_are_upgraded_each_by_its_own_pull_reques
 async fn templates_of_another_repository_are_compared_by_their_commits() {
     let w = World::new().await;
     let remote = GitRemote::new().unwrap();
-    let app = |port: u32| format!("name: {{{{ context.name }}}}\nreplicas: 1\nkind: app\nport: {port}\n");
-    remote.push_files([("shared/app.yaml", app(80).as_str())]).unwrap();
-    let repository = w.t.admin.repository(&remote.path().display().to_string()).await;
-    w.change(json!({
-        "name": "add-app", "title": "Add {{ context.name }}", "message": "Adds {{ context.name }}.",
-        "repositoryId": repository["id"], "git": {"ref": "main", "folder": "shared"},
-        "creates": {"templates": [
-            {"source": "app.yaml", "destination": "apps/{{ context.name }}/app.yaml", "external": true},
-        ]},
-    }))
-    .await;
+    w.takes_from(&remote).await;
     let made = w.created(json!({"name": "shop"})).await;
     w.merge(&made, &[OWN, INDEX]).await;
     let instance = w.only().await;
@@ -342,14 +361,8 @@ async fn templates_of_another_repository_are_compared_by_their_commits() {
     assert!(same.message().contains("is of the newest version already"), "{same:?}");
 
     w.host.push("main", OWN, "name: shop\nreplicas: 3\nkind: app\nport: 80\n");
-    remote.push_files([("shared/app.yaml", app(8080).as_str())]).unwrap();
-    let patch = eventually(RETRIED, async || {
-        let answer = w.t.admin.ask(PREVIEW, json!({"id": id, "context": {}})).await;
-        let patch =
-            answer.body["data"]["previewPrInstanceUpgrade"]["patch"].as_str().unwrap_or_default().to_owned();
-        if patch.contains("-port: 80\n+port: 8080\n") { Ok(patch) } else { Err(format!("{answer:?}")) }
-    })
-    .await;
+    remote.push_files([("shared/app.yaml", app(8080))]).unwrap();
+    let patch = w.previews(id, "-port: 80\n+port: 8080\n").await;
     assert!(!patch.contains("-replicas"), "{patch}");
     let upgrade = opened(&w.upgrade(&w.t.admin, id, json!({}), false).await, "upgradePrInstance");
     let text = w.host.file(upgrade["ref"].as_str().unwrap(), OWN);
@@ -471,5 +484,40 @@ async fn an_upgrade_that_a_console_did_not_finish_is_opened_once() {
     assert_eq!(host.pull_requests(), 2, "the first one, and one upgrade");
     let text = host.file(begun["ref"].as_str().unwrap(), OWN).unwrap();
     assert!(text.contains("port: 8080") && text.contains("region: eu"), "{text}");
+    console.stop().await.unwrap();
+}
+
+/// The templates change, and the console ends, before the host is heard: what is opened is what was asked for, once.
+#[tokio::test]
+async fn an_upgrade_takes_the_templates_of_when_it_was_asked() {
+    let w = World::new().await;
+    let remote = GitRemote::new().unwrap();
+    w.takes_from(&remote).await;
+    let made = w.created(json!({"name": "shop"})).await;
+    w.merge(&made, &[OWN, INDEX]).await;
+    let instance = w.only().await;
+    remote.push_files([("shared/app.yaml", app(8080))]).unwrap();
+    w.previews(&instance["id"], "+port: 8080\n").await;
+    let World { t, host, automation: _ } = w;
+    let TestServer { console, folder, admin, .. } = t;
+    host.hold_opening();
+    let begin = "mutation ($id: ID!) { upgradePrInstance(id: $id, wait: false) { id ref phase } }";
+    let begun = admin.data(begin, json!({"id": instance["id"]})).await;
+    let begun = &begun["upgradePrInstance"];
+    eventually(RETRIED, async || host.is_held()).await;
+    remote.push_files([("shared/app.yaml", app(9090))]).unwrap();
+    console.kill().await;
+    host.hold_after(None);
+    let console = RunningConsole::start(local_config(&folder.path().join("data")), None).await.unwrap();
+    let person = Person::of(&console.url).with_token(admin.token.as_deref().unwrap());
+    let read = "query ($id: ID!) { pullRequest(id: $id) { phase error } }";
+    eventually(RETRIED, async || {
+        let now = person.data(read, json!({"id": begun["id"]})).await["pullRequest"].clone();
+        if now["phase"] == "OPENED" { Ok(()) } else { Err(now.to_string()) }
+    })
+    .await;
+    assert_eq!(host.pull_requests(), 2, "the first one, and one upgrade");
+    let text = host.file(begun["ref"].as_str().unwrap(), OWN).unwrap();
+    assert!(text.contains("port: 8080") && !text.contains("port: 9090"), "{text}");
     console.stop().await.unwrap();
 }

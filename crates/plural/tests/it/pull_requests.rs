@@ -87,7 +87,7 @@ struct World {
 }
 
 /// One server for all tests; nothing, said on stderr, where it is missing.
-fn gitea() -> Option<&'static Gitea> {
+pub(crate) fn gitea() -> Option<&'static Gitea> {
     static GITEA: OnceLock<Option<Gitea>> = OnceLock::new();
     if !Gitea::is_here_or_report() {
         return None;

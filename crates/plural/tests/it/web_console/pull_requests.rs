@@ -1,4 +1,5 @@
-//! A pull request from the card of its automation in the web console to the git host, driven by `ui/tests/pr_day.mjs`.
+//! A pull request from the card of its automation in the web console to the git host, and the next version of what it generated, driven by
+//! `ui/tests/pr_day.mjs`.
 //!
 //! One backend is enough, and one git host: what is recorded and what hosts take has tests of its own.
 
@@ -10,6 +11,7 @@ use super::{built, node, run_walk, seen};
 use crate::{
     asker::{Asker, holds_none},
     program::{ConsoleProcess, Home},
+    pull_requests::gitea,
     world::{EMAIL, PASSWORD, PATIENCE, Person, attributes},
 };
 
@@ -17,6 +19,11 @@ const AUTOMATION: &str = "add-app";
 const SECRET: &str = "s3cr3t-answer-5d1e7a90";
 const VALUE: &str = "s3cr3t-value-b2f06c18";
 const STEPS: [&str; 8] = ["signsIn", "finds", "isTold", "previews", "plans", "opens", "lists", "looks"];
+
+/// What is walked before people change something, and after the automation has its next version.
+const MADE: [&str; 3] = ["signsIn", "creates", "merges"];
+const UPGRADED: [&str; 7] =
+    ["signsIn", "isOutdated", "drifts", "upgrades", "merges", "isNewest", "takesAway"];
 
 #[test]
 fn a_form_becomes_a_pull_request_that_was_seen_first() {
@@ -73,23 +80,93 @@ async fn service(console: &str, repository: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An automation of the default project that makes a file and changes another one.
-async fn automation(admin: &Asker, host: &ScmServer) -> anyhow::Result<()> {
+/// At Gitea itself: made and merged, then changed by people, then brought to the automation's next version, and taken away.
+#[test]
+fn what_was_generated_is_upgraded_by_a_pull_request_that_was_seen_first() {
+    let Some(ui) = built() else { return };
+    let Some(gitea) = gitea() else { return };
+    run_walk(async {
+        let home = Home::new()?;
+        let console = ConsoleProcess::start(&home, None, "info").await?;
+        let repository = gitea.repository()?;
+        let app = "name: {{ context.name }}\nreplicas: 1\nkind: app\n";
+        repository.push("main", "templates/v1.yaml", &format!("{app}port: 80\n"))?;
+        let next = format!("{app}port: 8080\nregion: {{{{ context.region }}}}\n");
+        repository.push("main", "templates/v2.yaml", &next)?;
+        repository.push("main", "apps/index.yaml", "owners:\n  base: ops\n")?;
+        let admin = Asker::administrator(&console.url()).await?;
+        let repositories = format!("{}/*", repository.owner());
+        let (project, connection) = connected(&admin, gitea.api_url(), gitea.token(), &repositories).await?;
+        let name = json!({"name": "name", "type": "STRING"});
+        let templates = |source: &str| json!([{"source": source, "destination": "apps/{{ context.name }}.yaml", "external": false}]);
+        let automation = json!({
+            "name": AUTOMATION, "projectId": project, "connectionId": connection, "identifier": repository.name(),
+            "title": "Add {{ context.name }}", "message": "Adds {{ context.name }}.", "configuration": [name],
+            "creates": {"templates": templates("templates/v1.yaml")},
+            "updates": {"yamlOverlays": [
+                {"file": "apps/index.yaml", "yaml": "owners:\n  app: {{ context.name | toJson }}", "templated": true},
+            ]},
+        });
+        let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
+        let made = admin.data(create, json!({"a": automation})).await?;
+        let world = json!({
+            "url": console.url(), "email": EMAIL, "password": PASSWORD, "automation": AUTOMATION,
+            "repository": repository.name(),
+        })
+        .to_string();
+        let walked = seen(node(&ui, "tests/pr_day.mjs", &["made", &world])).await?;
+        assert_eq!(walked["steps"], json!(MADE), "{walked}");
+        let file = "apps/shop.yaml";
+        assert_eq!(
+            repository.file("main", file)?.as_deref(),
+            Some("name: shop\nreplicas: 1\nkind: app\nport: 80\n")
+        );
+
+        repository.push("main", file, "name: shop\nreplicas: 3\nkind: app\nport: 80\n")?;
+        let region = json!({"name": "region", "type": "STRING"});
+        let change = json!({
+            "name": AUTOMATION, "title": "Add {{ context.name }}", "message": "Adds {{ context.name }}.",
+            "configuration": [name, region], "creates": {"templates": templates("templates/v2.yaml")},
+        });
+        let update = "mutation ($id: ID!, $a: PrAutomationAttributes!) { updatePrAutomation(id: $id, attributes: $a) { id } }";
+        admin.data(update, json!({"id": made["createPrAutomation"]["id"], "a": change})).await?;
+        let walked = seen(node(&ui, "tests/pr_day.mjs", &["upgrade", &world])).await?;
+        assert_eq!(walked["steps"], json!(UPGRADED), "{walked}");
+        assert_eq!(
+            repository.file("main", file)?.as_deref(),
+            Some("name: shop\nreplicas: 3\nkind: app\nport: 8080\nregion: eu\n"),
+            "the next version, with what people changed"
+        );
+        anyhow::Ok(())
+    });
+}
+
+/// The default project, and a connection to a git host in it.
+async fn connected(
+    admin: &Asker,
+    api: String,
+    token: String,
+    repositories: &str,
+) -> anyhow::Result<(Value, Value)> {
     let listed = admin.data("{ projects { edges { node { id name } } } }", json!({})).await?;
     let edges = listed["projects"]["edges"].as_array().context("no projects")?;
     let project = edges.iter().map(|edge| &edge["node"]).find(|project| project["name"] == "default");
     let project: Value = project.context("no default project")?["id"].clone();
     let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
     let connection = json!({
-        "name": "git", "type": "GITEA", "projectId": project, "apiUrl": host.api_url(), "token": host.token(),
-        "repositories": ["plural/*"],
+        "name": "git", "type": "GITEA", "projectId": project, "apiUrl": api, "token": token,
+        "repositories": [repositories],
     });
-    let connection = admin.data(create, json!({"a": connection})).await?;
-    let cluster = "mutation ($a: ClusterAttributes!) { createCluster(attributes: $a) { id } }";
-    admin.data(cluster, json!({"a": {"name": "blue"}})).await?;
+    let made = admin.data(create, json!({"a": connection})).await?;
+    Ok((project, made["createScmConnection"]["id"].clone()))
+}
+
+/// An automation of the default project that makes a file and changes another one.
+async fn automation(admin: &Asker, host: &ScmServer) -> anyhow::Result<()> {
+    let (project, connection) = connected(admin, host.api_url(), host.token(), "plural/*").await?;
     let automation = json!({
         "name": AUTOMATION, "role": "SERVICE", "projectId": project,
-        "connectionId": connection["createScmConnection"]["id"], "identifier": host.repository(),
+        "connectionId": connection, "identifier": host.repository(),
         "documentation": "Puts an app into the fleet", "title": "Add {{ context.name }}",
         "message": "Adds {{ context.name }}.", "branchPrefix": "plural/app",
         "configuration": [

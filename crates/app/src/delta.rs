@@ -1,8 +1,8 @@
 //! Deltas: which services, clusters and stacks changed, for pages that are open in browsers.
 //!
-//! Whoever writes a change names the service, cluster or stack in the same transaction; that of a run is its stack's. Each replica reads these rows while somebody
-//! listens here, so it does not matter which replica an agent or a user spoke to. The agents' feed is not used: reports of
-//! agents would fill it, and whoever falls behind in it gets a snapshot.
+//! Whoever writes a change names the service, cluster or stack in the same transaction; that of a run is its stack's. Each replica
+//! reads these rows while somebody listens here, so it does not matter which replica an agent or a user spoke to. The agents' feed is
+//! not used: reports of agents would fill it, and whoever falls behind in it gets a snapshot.
 //!
 //! # Guarantees
 //! - A subscriber is told *that* something changed, never what: they read it again, with the rights that they have then.

@@ -45,7 +45,7 @@ pub enum StackSelector {
     Name(String),
 }
 
-/// What becomes of what needs a stack that is deleted: stacks that depend on it, and services that import its outputs.
+/// What becomes of what needs a stack that is deleted: stacks that depend on it, and services and contexts that import its outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dependents {
     /// It is not deleted while there are any.

@@ -111,7 +111,7 @@ pub(crate) async fn hold_in_tx(write: &transaction::Write<'_>, imports: &[Contex
 /// As of [`crate::service_import::hold_in_tx`].
 pub(crate) async fn hold_of_contexts_in_tx(
     write: &transaction::Write<'_>,
-    contexts: impl Iterator<Item = Uuid> + Send,
+    contexts: impl Iterator<Item = Uuid>,
 ) -> Result<()> {
     let contexts: BTreeSet<Uuid> = contexts.collect();
     if contexts.is_empty() {

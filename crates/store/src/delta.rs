@@ -45,7 +45,14 @@ pub(crate) mod row {
 }
 
 pub(crate) fn row_of((cluster, service): (Uuid, Option<Uuid>), at: DateTime<Utc>) -> row::ActiveModel {
-    row::ActiveModel { cluster_id: set(cluster), service_id: set(service), at: set(at), ..Default::default() }
+    row::ActiveModel {
+        cluster_id: set(cluster),
+        service_id: set(service),
+        // Rows of one statement name the same columns.
+        stack_id: set(None),
+        at: set(at),
+        ..Default::default()
+    }
 }
 
 /// A row of a stack. An earlier release takes it for a cluster that is gone.

@@ -535,7 +535,7 @@ impl StackMutation {
         )]
         forget: Option<ID>,
         #[graphql(
-            desc = "Stacks that depend on it, and services that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any."
+            desc = "Stacks that depend on it, and services and contexts that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any."
         )]
         leave_dependents: Option<bool>,
     ) -> Nullable<InfrastructureStack> {
@@ -560,7 +560,7 @@ impl StackMutation {
         )]
         forget: Option<ID>,
         #[graphql(
-            desc = "Stacks that depend on it, and services that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any."
+            desc = "Stacks that depend on it, and services and contexts that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any."
         )]
         leave_dependents: Option<bool>,
     ) -> Nullable<InfrastructureStack> {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use world::{FILE, World, hex, id_of};
 
 mod clocks;
+mod context_imports;
 mod custom;
 mod definition;
 mod deltas;

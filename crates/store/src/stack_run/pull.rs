@@ -217,11 +217,13 @@ impl StackPullRequestStore for Database {
         tell: Option<&NewJob>,
         at: DateTime<Utc>,
     ) -> Result<()> {
+        let doing = "forgetting a pull request of a stack";
         let mut write = self.write().await?;
-        row::Entity::delete_by_id(id.uuid())
-            .exec(&write.tx)
-            .await
-            .map_err(db("forgetting a pull request of a stack"))?;
+        let known = row::Entity::find_by_id(id.uuid()).one(&write.tx).await.map_err(db(doing))?;
+        row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(db(doing))?;
+        if let Some(known) = known {
+            write.stack_changed(known.stack_id, at);
+        }
         if let Some(tell) = tell {
             write.enqueue(std::slice::from_ref(tell), at).await?;
         }

@@ -135,12 +135,12 @@ async fn sensitive_outputs_are_for_contexts_of_whoever_may_read_the_state(databa
         import(stack, "password", "password", true),
         import(stack, "password", "password", false),
     );
-    let unknown = save("plain", &[plain.clone()]).await;
+    let unknown = save("plain", std::slice::from_ref(&plain)).await;
     assert!(matches!(unknown, Err(Error::NotFound { .. })), "she must not know of the stack: {unknown:?}");
 
     door.app.binding_replace(&door.admin, stack, of(&[&ada], &[])).await.unwrap();
-    save("plain", &[plain.clone()]).await.unwrap();
-    let refused = save("hiding", &[as_sensitive.clone()]).await.unwrap_err();
+    save("plain", std::slice::from_ref(&plain)).await.unwrap();
+    let refused = save("hiding", std::slice::from_ref(&as_sensitive)).await.unwrap_err();
     assert!(matches!(refused, Error::Forbidden { .. }), "{refused:?}");
     assert!(refused.to_string().contains("infra"), "{refused}");
 

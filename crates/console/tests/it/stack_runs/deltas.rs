@@ -2,16 +2,21 @@
 //! lost connection.
 
 use plural_core::stack_run::RunPhase;
-use plural_testkit::{TestDatabase, each_database};
+use plural_testkit::{TestDatabase, each_database, one_database};
 use serde_json::{Value, json};
 
 use super::world::World;
-use crate::deltas::{listening, naming, reads_again, told};
+use crate::{
+    api_server::TestServer,
+    deltas::{listening, naming, reads_again, told},
+};
 
 each_database!(
     a_run_is_told_of_from_its_beginning_to_its_end_and_to_whoever_may_see_it,
     what_happened_while_nobody_listened_is_told_when_they_come_back,
 );
+
+one_database!(postgres, "replicas share PostgreSQL"; what_one_console_does_to_a_stack_another_tells);
 
 const STACKS: &str = "subscription ($after: String, $id: ID) {
     infrastructureStackDelta(after: $after, id: $id) { changed deleted readAgain cursor } }";
@@ -93,4 +98,30 @@ async fn what_happened_while_nobody_listened_is_told_when_they_come_back(databas
     pause(&w, &stack, true).await;
     told(&mut again, "changed", &stack).await;
     w.t.stop().await;
+}
+
+/// A console that restarts is another one for who listens: their cursor is good there.
+async fn what_one_console_does_to_a_stack_another_tells(database: TestDatabase) {
+    let t = TestServer::replicas(&database).await;
+    let mut listeners = Vec::new();
+    for replica in 0..3 {
+        listeners.push(listening(&t.reader.at(replica), STACKS, json!({})).await);
+    }
+    let create = "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id } }";
+    let attributes = json!({"name": "network", "type": "TERRAFORM", "projectId": t.project});
+    let made = t.admin.at(1).data(create, json!({"a": attributes})).await;
+    let stack = made["createStack"]["id"].clone();
+    let mut cursors = Vec::new();
+    for (socket, ..) in &mut listeners {
+        let event = told(socket, "changed", &stack).await;
+        cursors.push(event["cursor"].as_str().unwrap().to_owned());
+    }
+    drop(listeners);
+    t.admin.at(2).data(UPDATE, json!({"id": stack, "a": {"paused": true}})).await;
+    for (replica, cursor) in cursors.into_iter().enumerate() {
+        let at = t.reader.at((replica + 1) % 3);
+        let (_, event, _) = listening(&at, STACKS, json!({"after": cursor})).await;
+        assert_eq!(event["changed"], json!([stack]), "{event}");
+    }
+    t.stop().await;
 }

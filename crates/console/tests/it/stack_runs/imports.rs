@@ -25,7 +25,7 @@ const CREATE: &str = "mutation ($c: ID, $a: ServiceDeploymentAttributes!) {
 const UPDATE: &str = "mutation ($id: ID, $a: ServiceUpdateAttributes!) { updateServiceDeployment(id: $id, attributes: $a) { id } }";
 const SHOW: &str = "query ($id: ID) { serviceDeployment(id: $id) {
     imports { id sensitive stack { id name } outputs { name value json secret } } errors { source message } } }";
-const SECRET: &str = "s3cret-output-5d1c";
+pub(super) const SECRET: &str = "s3cret-output-5d1c";
 
 impl World {
     /// A service that imports the stack; its id.
@@ -39,7 +39,7 @@ impl World {
     }
 
     /// Run `number` of the stack is applied, and tells these outputs.
-    async fn gives(&self, number: u64, outputs: Value) {
+    pub(super) async fn gives(&self, number: u64, outputs: Value) {
         self.plans(number, 1).await;
         let run = self.run(number, "PENDING").await;
         let apply = self.take(&run, RunPhase::Apply, 0).await;
@@ -50,7 +50,7 @@ impl World {
     }
 
     /// One more run, with these outputs.
-    async fn gives_again(&self, number: u64, outputs: Value) {
+    pub(super) async fn gives_again(&self, number: u64, outputs: Value) {
         assert_eq!(self.trigger(&self.t.owner, false, false).await.outcome(), "OK");
         self.gives(number, outputs).await;
     }
@@ -72,7 +72,7 @@ impl World {
     }
 }
 
-fn outputs(address: &str) -> Value {
+pub(super) fn outputs(address: &str) -> Value {
     json!([
         {"name": "address", "value": address, "secret": false},
         {"name": "zones", "value": ["a", "b"], "secret": false},

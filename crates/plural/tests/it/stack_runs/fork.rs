@@ -105,7 +105,7 @@ impl Hosted {
         self.world.remote.set_ref(&branch, "main")?;
         let path = format!("infra/{name}.tf");
         let sha = self.world.remote.commit(name).file(&path, content).push()?;
-        self.host.push_commit(name, &sha, &[(&path, content)]);
+        self.host.push_commit(name, &sha, &[(path.as_str(), content)]);
         // Git finds a fork's commit by the name of its pull request alone.
         self.world.remote.set_ref(&format!("refs/pull/{number}/head"), &sha)?;
         self.world.remote.delete_ref(&branch)?;

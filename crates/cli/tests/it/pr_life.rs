@@ -16,6 +16,10 @@ fn known() -> Value {
         "checks": {"state": "FAILED", "passed": 2, "failed": 1, "pending": 0},
         "reviews": {"approved": 1, "changesRequested": 0}, "project": null, "stack": null, "cluster": null,
         "service": {"id": ID, "name": "shop", "cluster": null},
+        "governance": {
+            "phase": "CONFIRM", "head": HEAD, "confirmed": null, "refused": true, "message": "not on a\u{1b}[2J Friday",
+            "governance": {"id": ID, "name": "board"},
+        },
     })
 }
 
@@ -54,6 +58,12 @@ async fn one_is_described_by_id_or_address() {
         ] {
             assert!(told.out.lines().any(|found| found == line), "{name}: {line}: {}", told.out);
         }
+        let governed = told.out.lines().find(|line| line.starts_with("Governance: "));
+        assert!(
+            governed.is_some_and(|line| line.starts_with("Governance: board says no: not on a")),
+            "{}",
+            told.out
+        );
         assert!(!told.out.contains('\u{1b}'), "{}", told.out);
     }
     assert_eq!(server.asked("ListPullRequests")[0]["q"], URL);

@@ -99,10 +99,10 @@ impl App {
             let state = self.governance_state(id, &row.governance).await?;
             let it = Governing { pull: &pull, review, head, row, secret, state };
             let step = match review.phase {
-                PrReviewPhase::Open => Box::pin(self.governance_open(&it)).await?,
-                PrReviewPhase::Confirm => Box::pin(self.governance_confirm(&it)).await?,
-                PrReviewPhase::Approve => Box::pin(self.governance_approve(&it)).await?,
-                PrReviewPhase::Close => Box::pin(self.governance_close(&it)).await?,
+                PrReviewPhase::Open => Box::pin(self.governance_open(&it)).await,
+                PrReviewPhase::Confirm => Box::pin(self.governance_confirm(&it)).await,
+                PrReviewPhase::Approve => Box::pin(self.governance_approve(&it)).await,
+                PrReviewPhase::Close => Box::pin(self.governance_close(&it)).await,
                 PrReviewPhase::Approved | PrReviewPhase::Closed => return Ok(()),
             };
             let (after, state, pause) = match step {
@@ -143,10 +143,8 @@ impl App {
         let Some(PrGoverned { governance_id, review }) = &pull.governed else { return Ok(()) };
         let Some(waits_for) = review.waits_for(head) else { return Ok(()) };
         let by = PrGovernanceSelector::Id(*governance_id);
-        let name = match there(self.get::<PrGovernance>(&self.system_ctx(), &by).await)? {
-            Some(governance) => governance.name.to_string(),
-            None => return Ok(()),
-        };
+        let governance = there(self.get::<PrGovernance>(&self.system_ctx(), &by).await)?;
+        let name = governance.map(|governance| governance.name.to_string()).unwrap_or_default();
         let short = head.get(..12).unwrap_or(head);
         Err(Error::conflict(format!(
             "the pull request waits for its governance {name} to confirm the commit {short}: {waits_for}"
@@ -154,49 +152,49 @@ impl App {
     }
 
     /// Tells the governance of the head, and the host that it waits for that.
-    async fn governance_open(&self, it: &Governing<'_>) -> Result<Step> {
+    async fn governance_open(&self, it: &Governing<'_>) -> Step {
         let (host, read) = match self.governance_host(it).await {
             Ok(Some(found)) => found,
-            Ok(None) => return Ok(Step::Stale),
-            Err(why) => return Ok(again(it, &why)),
+            Ok(None) => return Step::Stale,
+            Err(why) => return again(it, &why),
         };
         if let Err(why) =
             self.governance_told(it, &host, PullState::Pending, "is to confirm this commit").await
         {
-            return Ok(again(it, &why));
+            return again(it, &why);
         }
         let answer = self.governance_called(it, GovernanceVerb::Open, Some(&read)).await;
-        Ok(match answer {
+        match answer {
             Answer::Done(state) | Answer::Later(state, _) => {
                 Step::On(it.review.next(PrReviewPhase::Confirm), set(state))
             }
             Answer::No(why) | Answer::Failed(why) => again(it, &why),
-        })
+        }
     }
 
     /// Asks whether it confirms the head.
-    async fn governance_confirm(&self, it: &Governing<'_>) -> Result<Step> {
+    async fn governance_confirm(&self, it: &Governing<'_>) -> Step {
         let (host, read) = match self.governance_host(it).await {
             Ok(Some(found)) => found,
-            Ok(None) => return Ok(Step::Stale),
-            Err(why) => return Ok(again(it, &why)),
+            Ok(None) => return Step::Stale,
+            Err(why) => return again(it, &why),
         };
         let review = it.review;
         match self.governance_called(it, GovernanceVerb::Confirm, Some(&read)).await {
             Answer::Done(state) => {
                 let mut after = review.next(PrReviewPhase::Approve);
                 after.confirmed = Some(it.head.to_owned());
-                Ok(Step::On(after, set(state)))
+                Step::On(after, set(state))
             }
             Answer::Later(state, said) => {
                 if review.refused {
                     let told =
                         self.governance_told(it, &host, PullState::Pending, "is to confirm this commit");
                     if let Err(why) = told.await {
-                        return Ok(again(it, &why));
+                        return again(it, &why);
                     }
                 }
-                Ok(Step::Again(review.again(false, said.as_deref()), set(state)))
+                Step::Again(review.again(false, said.as_deref()), set(state))
             }
             Answer::No(why) => {
                 let after = review.again(true, Some(&why));
@@ -204,24 +202,24 @@ impl App {
                     let said = after.said.clone().unwrap_or_default();
                     let text = format!("does not confirm this commit: {said}");
                     if let Err(why) = self.governance_told(it, &host, PullState::Failure, &text).await {
-                        return Ok(again(it, &why));
+                        return again(it, &why);
                     }
                 }
-                Ok(Step::Again(after, Change::Keep))
+                Step::Again(after, Change::Keep)
             }
-            Answer::Failed(why) => Ok(again(it, &why)),
+            Answer::Failed(why) => again(it, &why),
         }
     }
 
     /// Approves the confirmed head at its host, with the account of the governance's connection.
-    async fn governance_approve(&self, it: &Governing<'_>) -> Result<Step> {
+    async fn governance_approve(&self, it: &Governing<'_>) -> Step {
         let (host, _) = match self.governance_host(it).await {
             Ok(Some(found)) => found,
-            Ok(None) => return Ok(Step::Stale),
-            Err(why) => return Ok(again(it, &why)),
+            Ok(None) => return Step::Stale,
+            Err(why) => return again(it, &why),
         };
         if let Err(why) = self.governance_told(it, &host, PullState::Success, "confirmed this commit").await {
-            return Ok(again(it, &why));
+            return again(it, &why);
         }
         let told = &it.pull.told;
         let approved = async {
@@ -231,24 +229,21 @@ impl App {
             let text = format!("Confirmed by the governance {} at {}.", it.row.governance.name, it.head);
             host.approve(&told.repository, number, it.head, &text).await.map_err(|error| error.message)
         };
-        Ok(match approved.await {
+        match approved.await {
             Ok(()) => Step::On(it.review.next(PrReviewPhase::Approved), Change::Keep),
             Err(why) => again(it, &format!("it is confirmed, and not approved at the host: {why}")),
-        })
+        }
     }
 
     /// Tells the governance that the pull request is over.
-    async fn governance_close(&self, it: &Governing<'_>) -> Result<Step> {
+    async fn governance_close(&self, it: &Governing<'_>) -> Step {
         // Without its text where the host does not tell that any longer.
-        let read = match self.pull_request_host(it.pull).await {
-            Ok(host) => match it.pull.number() {
-                Ok(number) => host.pull_request(&it.pull.told.repository, number).await.ok(),
-                Err(_) => None,
-            },
-            Err(_) => None,
+        let read = match (self.pull_request_host(it.pull).await, it.pull.number()) {
+            (Ok(host), Ok(number)) => host.pull_request(&it.pull.told.repository, number).await.ok(),
+            (Err(_), _) | (_, Err(_)) => None,
         };
         let closed = Step::On(it.review.next(PrReviewPhase::Closed), Change::Clear);
-        Ok(match self.governance_called(it, GovernanceVerb::Close, read.as_ref()).await {
+        match self.governance_called(it, GovernanceVerb::Close, read.as_ref()).await {
             Answer::Done(_) | Answer::Later(..) => closed,
             Answer::No(why) | Answer::Failed(why) if it.review.attempts < MOST_CLOSES => again(it, &why),
             Answer::No(why) | Answer::Failed(why) => {
@@ -256,7 +251,7 @@ impl App {
                 tracing::warn!(pull_request.id = %pull, why, "a governance is not told any longer that a pull request is over");
                 closed
             }
-        })
+        }
     }
 
     /// The host, and the pull request as it tells it; nothing where that is over or has another head.

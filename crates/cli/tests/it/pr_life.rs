@@ -24,6 +24,10 @@ fn known() -> Value {
             "open": false, "opensAt": "2026-11-23T21:00:00Z", "wish": null,
             "windows": [{"kind": "ALLOW", "schedule": "0 22 * * mon-fri", "duration": 16_200, "timeZone": "Europe/Berlin"}],
         },
+        "governance": {
+            "phase": "CONFIRM", "head": HEAD, "confirmed": null, "refused": true, "message": "not on a\u{1b}[2J Friday",
+            "governance": {"id": ID, "name": "board"},
+        },
     })
 }
 
@@ -74,6 +78,12 @@ async fn one_is_described_by_id_or_address() {
         ] {
             assert!(told.out.lines().any(|found| found == line), "{name}: {line}: {}", told.out);
         }
+        let governed = told.out.lines().find(|line| line.starts_with("Governance: "));
+        assert!(
+            governed.is_some_and(|line| line.starts_with("Governance: board says no: not on a")),
+            "{}",
+            told.out
+        );
         assert!(!told.out.contains('\u{1b}'), "{}", told.out);
     }
     assert_eq!(server.asked("ListPullRequests")[0]["q"], URL);

@@ -128,7 +128,7 @@ async fn outputs(mut world: World) -> anyhow::Result<()> {
 }
 
 const TAKEN: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: given}\ndata:\n  \
-    word: {{ contexts.infra.first }}\n  \
+    word: {{ contexts.infra.given }}\n  \
     second: {{ contexts.infra.zones[1] | upcase }}\n  \
     size: \"{{ contexts.infra.hidden | size }}\"\n";
 
@@ -149,10 +149,10 @@ async fn a_context_takes_outputs_and_its_service_follows_them(database: TestData
         "mutation ($a: ServiceContextAttributes!) { saveServiceContext(name: \"infra\", attributes: $a) {
         id configuration imports { name output sensitive stack { id } } } }";
     let imports = json!([
-        {"stackId": stack, "output": "word", "name": "first"}, {"stackId": stack, "output": "zones"},
+        {"stackId": stack, "output": "word", "name": "given"}, {"stackId": stack, "output": "zones"},
         {"stackId": stack, "output": "hidden", "sensitive": true},
     ]);
-    let attributes = json!({"configuration": {"first": "none"}, "imports": imports});
+    let attributes = json!({"configuration": {"given": "none"}, "imports": imports});
     let saved = world.admin.data(save, json!({"a": attributes})).await?["saveServiceContext"].clone();
     assert_eq!(saved["imports"][2]["stack"]["id"], json!(stack), "{saved}");
 

@@ -15,6 +15,7 @@ import { Linked, text, tracks } from '../parts/cells';
 import { Facets } from '../parts/filter';
 import { Fields, given, initialValues, words, type Field, type Values } from '../parts/form';
 import { Listing } from '../parts/listing';
+import { MergeWindows } from '../parts/mergewindows';
 import { One as OneThing } from '../parts/one';
 import { Facts, Panel } from '../parts/page';
 import type { Columns } from '../parts/table';
@@ -62,6 +63,12 @@ const Automation = graphql(/* GraphQL */ `
       title
       message
       patch
+      mergeWindows {
+        kind
+        schedule
+        duration
+        timeZone
+      }
       mayCreate
       insertedAt
       updatedAt
@@ -477,6 +484,10 @@ function Shown({ automation }: { automation: Known }) {
             ['Title', automation.title && <Name key="t" of={automation.title} />],
             ['Says', automation.message && <Name key="m" of={automation.message} />],
             ['Labels', listed(automation.labels).length > 0 && <Name key="l" of={listed(automation.labels).join(', ')} />],
+            [
+              'Merge windows',
+              listed(automation.mergeWindows).length > 0 && <MergeWindows key="mw" windows={listed(automation.mergeWindows)} />,
+            ],
             ['Templates', automation.repository && <Name key="r" of={automation.repository.url} />],
             ['Cluster', automation.cluster?.handle && <Name key="k" of={automation.cluster.handle} />],
             ['Service', automation.service && <Name key="s" of={automation.service.name} />],

@@ -4,9 +4,11 @@ import type { ReactNode } from 'react';
 
 import type { PrMergeMethod } from '../generated/graphql';
 import { ask } from '../lib/client';
-import { counted, lasting, quoted, short } from '../lib/text';
+import { listed } from '../lib/list';
+import { counted, quoted, short } from '../lib/text';
 import { noticeOf } from '../parts/notice';
 import { Action } from '../parts/action';
+import { MergeWindows } from '../parts/mergewindows';
 import { Ago, Name, Until } from '../parts/text';
 import type { Field, Values } from '../parts/values';
 import { CancelMerge, Merge, type Opened } from './queries';
@@ -85,23 +87,11 @@ export function MergeActions({ opened }: { opened: Opened }) {
 
 /** When it may be merged, and the merge that somebody asked for. */
 export function mergeFacts({ status, merging }: Opened): [string, ReactNode][] {
-  const windows = (merging?.windows ?? []).flatMap((window) => window ?? []);
+  const windows = listed(merging?.windows);
   const wish = merging?.wish;
   const isOpen = status === 'OPEN';
   return [
-    [
-      'Merge windows',
-      windows.length > 0 && (
-        <>
-          {windows.map(({ kind, schedule, duration, timeZone }, at) => (
-            <Text key={at} size="sm">
-              {kind === 'DENY' ? 'Not for ' : 'For '}
-              {lasting(`${String(duration ?? 0)}s`)} from <Name of={`${schedule ?? ''} ${timeZone ?? ''}`} />
-            </Text>
-          ))}
-        </>
-      ),
-    ],
+    ['Merge windows', windows.length > 0 && <MergeWindows key="mw" windows={windows} />],
     [
       'May be merged',
       isOpen &&

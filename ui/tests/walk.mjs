@@ -475,6 +475,7 @@ async function selfService(url) {
   await effects.getByRole('link', { name: 'eu-prod-0 / shop' }).waitFor();
   await effects.getByText('Agent away', { exact: true }).waitFor();
   await effects.getByRole('link', { name: 'network' }).waitFor();
+  await effects.getByText('1 to add, 2 to change, 0 to destroy').waitFor();
   await effects.getByRole('button', { name: 'Show the objects' }).click();
   await effects.getByText('/data/note').waitFor();
   await judge(page, 'what a pull request would do');

@@ -9,7 +9,7 @@ import { held, Shown } from '../parts/shown';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { Clusters, Rest } from './plans';
-import { planQuery, type Plan } from './queries';
+import { planQuery, type Plan, type PlannedStack } from './queries';
 
 interface Planning {
   data: { id: string } | null | undefined;
@@ -62,6 +62,31 @@ function Planned({ id, again }: { id: string; again: () => void }) {
   );
 }
 
+/** A stack whose code changes, and how far the run is that plans it. */
+function StackPlan({ stack: { stack, run, problem } }: { stack: PlannedStack }) {
+  const name = stack?.name ?? '';
+  const planned = run?.plan;
+  return (
+    <Text size="sm">
+      Stack{' '}
+      <RouteLink to={paths.stack(name)}>
+        <Name of={name} />
+      </RouteLink>
+      {': '}
+      {run != null && (
+        <>
+          {planned == null
+            ? `its plan is ${run.status === 'FAILED' || run.status === 'CANCELLED' ? 'not made' : 'being made'}`
+            : `${planned.add} to add, ${planned.change} to change, ${planned.destroy} to destroy`}
+          {', '}
+          <RouteLink to={paths.stackRun(name, run.id)}>run {run.number}</RouteLink>
+        </>
+      )}
+      {run == null && (problem == null ? 'its code changes' : <Name of={problem} />)}
+    </Text>
+  );
+}
+
 function Told({ plan }: { plan: Plan }) {
   const parts = listed(plan.reach?.parts);
   const stacks = listed(plan.stacks);
@@ -94,14 +119,8 @@ function Told({ plan }: { plan: Plan }) {
     <>
       {parts.length === 0 && <Text size="sm">It reaches no service that you may see.</Text>}
       {parts.length > 0 && <Clusters plan={plan} parts={parts} />}
-      {stacks.map(({ id, name }) => (
-        <Text key={id} size="sm">
-          The code of the stack{' '}
-          <RouteLink to={paths.stack(name)}>
-            <Name of={name} />
-          </RouteLink>{' '}
-          changes: it is planned once there is a pull request.
-        </Text>
+      {stacks.map((stack) => (
+        <StackPlan key={stack.stack?.id} stack={stack} />
       ))}
       <Rest plan={plan} />
       <Text size="xs" c="dimmed">

@@ -3,6 +3,7 @@ import { queryOptions, type Query } from '@tanstack/react-query';
 import { graphql } from '../generated';
 import type { FleetPlanPartQuery, FleetPlanQuery, FleetPlansQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
+import { listed } from '../lib/list';
 import { again } from '../lib/poll';
 
 const Plans = graphql(/* GraphQL */ `
@@ -37,8 +38,21 @@ const One = graphql(/* GraphQL */ `
       omitted
       expiresAt
       stacks {
-        id
-        name
+        problem
+        stack {
+          id
+          name
+        }
+        run {
+          id
+          number
+          status
+          plan {
+            add
+            change
+            destroy
+          }
+        }
       }
       reach {
         clusters {
@@ -115,6 +129,7 @@ type Edge = NonNullable<NonNullable<NonNullable<FleetPlansQuery['fleetPlans']>['
 type Listed = NonNullable<Edge['node']>;
 export type Plan = NonNullable<FleetPlanQuery['fleetPlan']>;
 export type Part = NonNullable<NonNullable<NonNullable<Plan['reach']>['parts']>[number]>;
+export type PlannedStack = NonNullable<NonNullable<Plan['stacks']>[number]>;
 export type Counts = Part['counts'];
 export type PartPlan = NonNullable<FleetPlanPartQuery['fleetPlanPart']>;
 
@@ -122,6 +137,12 @@ export type PartPlan = NonNullable<FleetPlanPartQuery['fleetPlanPart']>;
 const SOON = 1000;
 
 const isGoingOn = ({ phase }: Pick<Plan, 'phase'>) => phase === 'LOOKING' || phase === 'ASKED';
+
+/** Runs of stacks that have no plan yet. */
+const isPlanning = ({ stacks }: Pick<Plan, 'stacks'>) =>
+  listed(stacks).some(({ run, problem }) =>
+    run == null ? problem == null : ['QUEUED', 'PENDING', 'RUNNING'].includes(run.status) && run.plan == null,
+  );
 
 /**
  * The newest plan of each repository of a pull request, without what it found. While agents answer, they are read again and again; a head
@@ -145,7 +166,9 @@ export const planQuery = (id: string) =>
     queryKey: ['fleet plans', 'one', id],
     queryFn: async ({ signal }) => (await ask(One, { id }, signal)).fleetPlan,
     refetchInterval: (asked) =>
-      asked.state.data != null && isGoingOn(asked.state.data) ? SOON : again(asked as unknown as Query),
+      asked.state.data != null && (isGoingOn(asked.state.data) || isPlanning(asked.state.data))
+        ? SOON
+        : again(asked as unknown as Query),
   });
 
 /** What would happen to one service. */

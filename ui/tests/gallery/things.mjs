@@ -146,7 +146,14 @@ export function things(clusters) {
       composed: 1,
       omitted: 0,
       expiresAt: ago(-3000),
-      stacks: [{ id: 'st0', name: 'network' }],
+      stacks: [
+        {
+          problem: null,
+          stack: { id: 'st0', name: 'network' },
+          run: { id: 'run0', number: 7, status: 'SUCCESSFUL', plan: { add: 1, change: 2, destroy: 0 } },
+        },
+        { problem: HOSTILE, stack: { id: 'st1', name: 'dns' }, run: null },
+      ],
       reach: {
         clusters: [
           { handle: 'eu-prod-0', services: 2, waiting: 0, failed: 1, away: 0, late: 0, counts: COUNTS },

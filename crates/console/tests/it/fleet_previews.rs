@@ -19,7 +19,7 @@ const SECRET: &str = "s3cr3t-answer-1b9c4e7d";
 const ASK: &str = "mutation ($id: ID!, $context: Json) {
   planPullRequestPreview(id: $id, context: $context) { id phase expiresAt } }";
 const PLAN: &str = "query ($id: ID!) { fleetPlan(id: $id) {
-  id phase error ref base sha message untouched expiresAt automation { id } stacks { stack { name } run { id number kind trigger status } problem }
+  id phase error ref base sha message untouched expiresAt automation { id } stacks { stack { name } run { id number kind trigger sha } problem }
   reach { parts { id name state } } } }";
 const PART: &str = "query ($id: ID!) { fleetPlanPart(id: $id) { part { id } } }";
 const LIST: &str = "{ fleetPlans(last: 50) { edges { node { id } } } }";
@@ -171,18 +171,15 @@ async fn a_preview_is_planned_for_whoever_asked(database: TestDatabase) {
     assert_eq!((&plan["automation"]["id"], &plan["untouched"]), (&h.automation, &json!(0)), "{plan}");
     let stack = eventually(LONG, async || {
         let plan = t.owner.data(PLAN, json!({"id": id})).await["fleetPlan"].clone();
-        if plan["stacks"][0]["run"].is_object() {
-            Ok(plan["stacks"][0].clone())
-        } else {
-            Err(plan.to_string())
-        }
+        let stack = plan["stacks"][0].clone();
+        if stack["run"]["sha"].is_string() { Ok(stack) } else { Err(plan.to_string()) }
     })
     .await;
     assert_eq!((&stack["stack"]["name"], &stack["problem"]), (&json!("infra"), &Value::Null), "{stack}");
     // It plans alone: nothing of it is ever applied, and nothing waits for it.
     assert_eq!(
-        (&stack["run"]["kind"], &stack["run"]["trigger"]),
-        (&json!("DRY_RUN"), &json!("PULL_REQUEST")),
+        (&stack["run"]["kind"], &stack["run"]["trigger"], &stack["run"]["sha"]),
+        (&json!("DRY_RUN"), &json!("PULL_REQUEST"), &plan["sha"]),
         "{stack}"
     );
     // Nothing was written: no branch, no pull request, and the branch is where it was.
@@ -201,6 +198,18 @@ async fn a_preview_is_planned_for_whoever_asked(database: TestDatabase) {
         assert_eq!(by.ask(PLAN, json!({"id": id})).await.outcome(), expected);
         assert_eq!(by.ask(PART, json!({"id": part})).await.outcome(), expected);
     }
+    // Whoever may open pull requests with the automation, and look at the project, has no stack planned.
+    let bind = "mutation ($id: ID!, $a: PrAutomationAttributes!) { updatePrAutomation(id: $id, attributes: $a) { id } }";
+    let attributes = json!({"name": "add", "createBindings": [{"userId": t.reader.id}]});
+    t.admin.data(bind, json!({"id": h.automation, "a": attributes})).await;
+    let own = h.asked(&t.reader).await;
+    let plan = h.until(&t.reader, &own, "DONE").await;
+    assert_eq!(plan["reach"]["parts"][0]["state"], "AWAY", "{plan}");
+    assert_eq!(
+        plan["stacks"],
+        json!([{"stack": {"name": "infra"}, "run": null, "problem": "planning it needs write access to the stack"}]),
+        "{plan}"
+    );
     // It is no plan of a commit.
     for by in [&t.owner, &t.admin] {
         assert_eq!(by.data(LIST, json!({})).await["fleetPlans"]["edges"], json!([]));

@@ -10,6 +10,16 @@ const PATCH = `diff --git a/apps/shop.yaml b/apps/shop.yaml
 +name: shop
 +replicas: 2
 `;
+const CONFLICT = `--- a/apps/web.yaml
++++ b/apps/web.yaml
+@@ -1,2 +1,6 @@
+ name: web
++<<<<<<< repository
+ port: 9090
++=======
++port: 8080
++>>>>>>> automation
+`;
 /** What a change of what was generated would be. Made when it is asked for: the modules import each other. */
 const CHANGES = () => ({
   repository: 'acme/shop',
@@ -219,7 +229,14 @@ export function things(clusters) {
       { path: 'apps/none.yaml', drift: 'MISSING', diff: `--- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-${HOSTILE}\n` },
       { path: 'apps/same.yaml', drift: 'SAME', diff: '' },
     ],
-    previewPrInstanceUpgrade: () => ({ ...CHANGES(), conflicts: [`apps/shop.yaml: both changed the same lines ${HOSTILE}`] }),
+    previewPrInstanceUpgrade: () => {
+      const changes = CHANGES();
+      return {
+        ...changes,
+        files: [...changes.files, { path: 'apps/web.yaml', change: 'CHANGED', diff: CONFLICT }],
+        conflicts: [`apps/web.yaml: both changed the same lines ${HOSTILE}`],
+      };
+    },
     previewPrInstanceUninstall: CHANGES,
     upgradePrInstance: { id: 'pr3' },
     upgradePrInstances: [

@@ -96,7 +96,8 @@ fn what_was_generated_is_upgraded_by_a_pull_request_that_was_seen_first() {
         repository.push("main", "apps/index.yaml", "owners:\n  base: ops\n")?;
         let admin = Asker::administrator(&console.url()).await?;
         let repositories = format!("{}/*", repository.owner());
-        let (project, connection) = connected(&admin, gitea.api_url(), gitea.token(), &repositories).await?;
+        let (project, connection) =
+            connected(&admin, &gitea.api_url(), &gitea.token(), &repositories).await?;
         let name = json!({"name": "name", "type": "STRING"});
         let templates = |source: &str| json!([{"source": source, "destination": "apps/{{ context.name }}.yaml", "external": false}]);
         let automation = json!({
@@ -144,8 +145,8 @@ fn what_was_generated_is_upgraded_by_a_pull_request_that_was_seen_first() {
 /// The default project, and a connection to a git host in it.
 async fn connected(
     admin: &Asker,
-    api: String,
-    token: String,
+    api: &str,
+    token: &str,
     repositories: &str,
 ) -> anyhow::Result<(Value, Value)> {
     let listed = admin.data("{ projects { edges { node { id name } } } }", json!({})).await?;
@@ -163,7 +164,7 @@ async fn connected(
 
 /// An automation of the default project that makes a file and changes another one.
 async fn automation(admin: &Asker, host: &ScmServer) -> anyhow::Result<()> {
-    let (project, connection) = connected(admin, host.api_url(), host.token(), "plural/*").await?;
+    let (project, connection) = connected(admin, &host.api_url(), &host.token(), "plural/*").await?;
     let automation = json!({
         "name": AUTOMATION, "role": "SERVICE", "projectId": project,
         "connectionId": connection, "identifier": host.repository(),

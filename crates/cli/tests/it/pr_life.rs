@@ -154,8 +154,10 @@ async fn one_gets_another_window_or_none() {
     let server =
         server().await.data("UpdatePullRequestMergeWindows", "updatePullRequestMergeWindows", &known());
     let person = Person::of(&server.url);
-    let line = ["pr", "windows", ID, "--schedule", "0 22 * * mon-fri", "--duration", "4h30m"];
-    let changed = person.run_words(&[&line[..], &["--time-zone", "Europe/Berlin"]].concat()).await;
+    let window = ["--schedule", "0 22 * * mon-fri", "--duration", "4h30m", "--time-zone", "Europe/Berlin"];
+    let mut line = vec!["pr", "windows", ID];
+    line.extend(window);
+    let changed = person.run_words(&line).await;
     assert_eq!(changed.code, 0, "{}", changed.err);
     assert!(changed.err.contains("may be merged: from 2026-11-23"), "{}", changed.err);
     let none = person.run(&format!("pr windows {ID} --none")).await;

@@ -132,7 +132,7 @@ impl App {
     }
 
     /// The secret of a webhook.
-    pub(crate) async fn webhook_secret(&self, id: ScmWebhookId, hmac: &Sealed) -> Result<SecretString> {
+    pub(crate) async fn scm_webhook_secret(&self, id: ScmWebhookId, hmac: &Sealed) -> Result<SecretString> {
         let secret = String::from_utf8(self.sealer.open(&seal_context(id), hmac).await?);
         // The error would quote it.
         let secret =
@@ -194,7 +194,7 @@ impl App {
         let by = ScmWebhookSelector::ExternalId(about.to_owned());
         let Some(row) = self.store.scm_webhook_row(&by).await? else { return Ok(None) };
         let ScmWebhookRow { webhook, connection, hmac } = row;
-        let secret = self.webhook_secret(webhook.id, &hmac).await?;
+        let secret = self.scm_webhook_secret(webhook.id, &hmac).await?;
         let is_of_type = WebhookProvider::of(webhook.kind) == Some(request.provider);
         if !is_of_type || !is_genuine(request, &secret) {
             return Err(Error::Unauthenticated);

@@ -90,7 +90,7 @@ impl App {
 
     async fn webhook_known(&self, row: ScmWebhookRow) -> Result<(ScmWebhook, SecretString)> {
         let ScmWebhookRow { webhook, connection: _, hmac } = row;
-        let secret = self.webhook_secret(webhook.id, &hmac).await?;
+        let secret = self.scm_webhook_secret(webhook.id, &hmac).await?;
         Ok((webhook, secret))
     }
 

@@ -462,6 +462,7 @@ pub fn total(parts: &[FleetPlanPart]) -> PlanCounts {
 mod tests {
     use super::*;
     use crate::ids::RevisionId;
+    use crate::stack::StackTool;
     use crate::sync::{ObjectRef, PlannedObject};
 
     #[test]
@@ -490,6 +491,26 @@ mod tests {
             assert!(ask(bad, None).check().unwrap_err().to_string().starts_with("ref"), "{bad:?}");
             assert!(ask("main", Some(bad)).check().unwrap_err().to_string().starts_with("base"), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_preview_is_of_runs_and_of_no_stack() {
+        let source = RunSource {
+            sha: "c0ffee".to_owned(),
+            message: "Add it".to_owned(),
+            author: "plural".to_owned(),
+            emails: Vec::new(),
+            closure_digest: "c".to_owned(),
+            artifact_digest: "d".to_owned(),
+            folder: String::new(),
+        };
+        let preview = RunPreview { plan_id: FleetPlanId::new(), source };
+        let stack = StackSpec { actor: Some(UserId::new()), ..StackSpec::default() };
+        assert_eq!(serde_json::to_value(&stack).unwrap().get("preview"), None);
+        let run = stack.for_preview(preview.clone());
+        assert_eq!((run.actor, run.preview.as_ref()), (None, Some(&preview)));
+        let refused = run.check(StackTool::Terraform).unwrap_err().to_string();
+        assert!(refused.starts_with("attributes.preview"), "{refused}");
     }
 
     #[test]

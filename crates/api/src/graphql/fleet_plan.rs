@@ -224,7 +224,7 @@ pub(crate) struct FleetPlanPartPlan {
 
 impl From<FleetPartPlan> for FleetPlanPartPlan {
     fn from(found: FleetPartPlan) -> Self {
-        let FleetPartPlan { part, plan, problems } = found;
+        let FleetPartPlan { part, plan, problems, is_preview: _ } = found;
         Self {
             part: Some(FleetPlanPart(part)),
             objects: list(plan.into_iter().flat_map(|plan| plan.objects).map(Into::into)),

@@ -22,7 +22,7 @@ use crate::ctx::OpCtx;
 use crate::ports::scaffolds::{ScaffoldEntry, ScaffoldMerge, ScaffoldMerged};
 use crate::pr_automation::PrAutomationSelector;
 use crate::pr_instance::{PrInstanceFilter, PrLedger};
-use crate::pr_instance_made::{AskedChange, AskedKind, Compared, Tree, files_at, plain};
+use crate::pr_instance_made::{AskedChange, AskedKind, Compared, Tree, after_overwrite, files_at, plain};
 use crate::pull_request_key::Keyed;
 use crate::pull_request_made::{Asked, CONTEXT};
 use crate::pull_request_open::{Begin, PullRequestPreview, seed_context};
@@ -208,7 +208,8 @@ impl App {
         let repository = &instance.repository;
         let (_, host) = self.scm_host(automation.links.connection_id).await?;
         let head = host.head(repository, &instance.base).await?;
-        let made = Box::pin(self.pr_instance_generated(&host, repository, &change)).await?;
+        let made = Box::pin(self.pr_instance_generated(&host, repository, &change)).await;
+        let made = made.map_err(after_overwrite)?;
         let is_edited = |path: &&String| {
             made.before.contains_key(*path) && made.after.changes.get(*path).is_some_and(Option::is_some)
         };

@@ -257,7 +257,7 @@ impl App {
         change: &AskedChange,
         shared: &BTreeSet<String>,
     ) -> Result<Made, Stop> {
-        let old = self.pr_instance_generated(host, repository, change).await?;
+        let old = self.pr_instance_generated(host, repository, change).await.map_err(after_overwrite)?;
         let mut left = Vec::new();
         let otherwise = change.otherwise(&old);
         let (mut base, mut edited) = (Tree::new(), BTreeSet::new());
@@ -460,6 +460,16 @@ fn or_overwrite(stop: Stop) -> Stop {
     match stop {
         Stop::Failed(why) => Stop::Failed(format!(
             "{why}; so what people changed since cannot be told, and nothing is done. Look at what an overwrite would change, and have the upgrade overwrite its files"
+        )),
+        stop @ (Stop::Later(_) | Stop::Ours(_)) => stop,
+    }
+}
+
+/// What can be done without what was generated then.
+pub(crate) fn after_overwrite(stop: Stop) -> Stop {
+    match stop {
+        Stop::Failed(why) => Stop::Failed(format!(
+            "{why}. Have an upgrade overwrite its files first, or settle it by hand in the repository"
         )),
         stop @ (Stop::Later(_) | Stop::Ours(_)) => stop,
     }

@@ -378,6 +378,11 @@ async fn templates_of_another_repository_are_compared_by_their_commits() {
     for told in ["which of it was not kept", "have the upgrade overwrite its files"] {
         assert!(refused.message().contains(told), "{refused:?}");
     }
+    for document in [UNINSTALL, PREVIEW_UNINSTALL, DIFF] {
+        let refused = w.t.admin.ask(document, json!({"id": id})).await;
+        assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+        assert!(refused.message().contains("Have an upgrade overwrite its files first"), "{refused:?}");
+    }
     let pull_requests = w.host.pull_requests();
     let preview = w.t.admin.data(PREVIEW, json!({"id": id, "context": {}, "overwrite": true})).await;
     let preview = &preview["previewPrInstanceUpgrade"];

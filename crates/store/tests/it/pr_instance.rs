@@ -17,6 +17,7 @@ use plural_core::pull_request::{PrStatus, PrWork, PullRequest};
 use plural_core::scm_connection::{NewScmConnection, ScmSpecChange, ScmType};
 use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
+use sea_orm::ConnectionTrait as _;
 use serde_json::{Map, Value, json};
 
 use crate::door::Door;
@@ -27,6 +28,7 @@ each_database!(
     what_is_not_opened_generates_nothing,
     files_of_others_are_known,
     an_instance_outlives_its_automation,
+    what_came_from_elsewhere_is_of_one_version,
 );
 
 const SECRET: &str = "s3cr3t-answer-1f2e3d";
@@ -297,4 +299,22 @@ async fn an_instance_outlives_its_automation(database: TestDatabase) {
     let refused = door.app.pr_instance_uninstall(&door.admin, ask(kept.id, json!({})), false).await;
     assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
     assert_eq!(outdated(&door).await, 0);
+}
+
+async fn what_came_from_elsewhere_is_of_one_version(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let automation = automation(&door).await;
+    let begun = begin(&door, &automation, json!({"name": "shop"})).await;
+    open(&door, begun.id, "apps/shop.yaml", PrStatus::Merged).await;
+    let instance = only(&door).await;
+    change(&door, &automation, message("Other")).await;
+    let opened = door.app.pr_instance_upgrade(&door.admin, ask(instance.id, json!({})), false).await.unwrap();
+    open(&door, opened.id, "apps/shop.yaml", PrStatus::Merged).await;
+    let upgraded = only(&door).await;
+    assert_eq!((upgraded.made.version.revision, upgraded.made.version.parts), (2, Some(PrParts::default())));
+    // The release before this one upgrades without them.
+    let connection = sea_orm::Database::connect(door.source.url()).await.unwrap();
+    connection.execute_unprepared("UPDATE pr_instances SET digest = 'another'").await.unwrap();
+    connection.close().await.unwrap();
+    assert_eq!(only(&door).await.made.version.parts, None);
 }

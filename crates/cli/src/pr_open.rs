@@ -83,7 +83,7 @@ pub(crate) struct PrCreateArgs {
     branch: Option<String>,
 
     /// Value of the Secret that the automation asks for: NAME=@FILE reads it from a file, NAME=- from standard input; NAME alone asks for it, or
-    /// reads a line of standard input. Those that the automation makes may be left out
+    /// reads a line of standard input. May be given several times. Those that the console generates may be left out
     #[arg(long, value_parser = parse_secret, value_name = "NAME[=@FILE]")]
     secret: Vec<SecretVariable>,
 

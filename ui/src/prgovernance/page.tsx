@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { IconPencil, IconPlus, IconTrash } from '@tabler/icons-react';
 
 import { graphql } from '../generated';
-import { ask } from '../lib/client';
+import { ApiError, ask } from '../lib/client';
 import type { RowOf } from '../lib/list';
 import { quoted } from '../lib/text';
 import { Action } from '../parts/action';
@@ -176,6 +176,14 @@ function Actions({ governance }: { governance: Governance }) {
   );
 }
 
+/** The console makes a governance or changes the one that has the name: whoever adds one means no other. */
+async function refuseKnown(name: string): Promise<void> {
+  const { list } = await ask(Governances, { q: name });
+  if ((list?.edges ?? []).some((edge) => edge?.node?.name === name)) {
+    throw new ApiError('there is a governance with this name already', 'INVALID');
+  }
+}
+
 export function List() {
   const query = useQuery({
     queryKey: ['connections', 'choices', 'governances'],
@@ -219,11 +227,11 @@ export function List() {
               .filter((word) => word !== '')
               .join(' ')
           }
-          run={(values) =>
-            ask(Upsert, {
-              attributes: attributes(values, (values['name'] ?? '').trim(), values['connection'] ?? ''),
-            })
-          }
+          run={async (values) => {
+            const name = (values['name'] ?? '').trim();
+            await refuseKnown(name);
+            return ask(Upsert, { attributes: attributes(values, name, values['connection'] ?? '') });
+          }}
           done="Added the governance"
         />
       }

@@ -167,7 +167,7 @@ function Actions({ governance }: { governance: Governance }) {
         label="Delete"
         icon={IconTrash}
         {...right}
-        explains="Its secret is forgotten. It is refused while an automation names it or an open pull request has it."
+        explains="Its secret is forgotten. The console refuses that while an automation names it or an open pull request has it."
         command={`plural pr governance delete ${quoted(name)}`}
         run={() => ask(Delete, { id })}
         done="Deleted the governance"

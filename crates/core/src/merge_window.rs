@@ -148,7 +148,7 @@ impl MergeTime {
         match self {
             Self::Open => Ok(()),
             Self::Closed { words: Some(words), .. } => Err(Error::conflict(format!(
-                "none of its merge windows is open: the next one opens on {words}. Merge it then, or have it merged then: with inWindow \
+                "its merge windows let nothing through before {words}. Merge it then, or have it merged then: with inWindow \
                  (`plural pr merge --in-window`)"
             ))),
             Self::Closed { words: None, .. } => Err(Error::conflict(

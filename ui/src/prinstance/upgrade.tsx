@@ -269,7 +269,15 @@ function Wizard({ instance, automation }: { instance: Instance; automation: Aski
                   below.
                 </Alert>
               )}
-              {preview.data && <Previewed automation={automation} preview={preview.data} again={() => look(overwrites)} />}
+              {/* An upgrade makes no Secret: the one that is there stays. */}
+              {preview.data && (
+                <Previewed
+                  automation={{ ...automation, secrets: null }}
+                  given={null}
+                  preview={preview.data}
+                  again={() => look(overwrites)}
+                />
+              )}
               {preview.data && isNewest && (
                 <Text size="sm">
                   The repository is so already. Nothing is to change: only its version is recorded, and no pull request is opened.

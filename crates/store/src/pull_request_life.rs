@@ -146,7 +146,8 @@ impl PullRequestLifeStore for Database {
         let changed = change.update(&write.tx).await;
         changed.map_err(db(RECORDING))?;
         if is_news {
-            let settled = PrSettled { status: *status, commit: life.facts.merge_commit.clone() };
+            let (commit, base) = (life.facts.merge_commit.clone(), life.facts.base.clone());
+            let settled = PrSettled { status: *status, commit, base };
             let of = pr_instance::ids_in_tx(&write.tx, id).await?;
             pr_instance::settle_in_tx(&write.tx, id, &settled, at).await?;
             pr_secret::settle(&mut write, &of, at).await?;

@@ -467,6 +467,19 @@ async fn what_cannot_be_is_refused_and_changes_nothing(database: TestDatabase) {
     // Whoever does not see the one of this name changes none.
     let taken = upsert(&w.t.owner, json!({"name": "theirs"})).await;
     assert_eq!(taken.outcome(), "CONFLICT", "{taken:?}");
+    // An account of the whole installation approves what its administrators had it approve: others give that no other address.
+    let wide = json!({"name": "wide", "type": "GITHUB", "token": "a-token"});
+    let wide = w.t.admin.data(CONNECT, json!({"a": wide})).await["createScmConnection"]["id"].clone();
+    let wide = json!({"name": "wide", "connectionId": wide, "projectId": w.t.project});
+    assert_eq!(upsert(&w.t.admin, wide.clone()).await.outcome(), "OK");
+    assert_eq!(upsert(&w.t.owner, wide.clone()).await.outcome(), "OK", "the address stays");
+    let mut moved = wide.clone();
+    moved["configuration"] = json!({"webhook": {"url": format!("{}/mine", w.board.url)}});
+    let refused = upsert(&w.t.owner, moved).await;
+    assert_eq!(refused.outcome(), "NOT_FOUND", "{refused:?}");
+    let same = upsert(&w.t.owner, wide).await;
+    let configuration = &same.body["data"]["upsertPrGovernance"]["configuration"];
+    assert_eq!(configuration["webhook"]["url"], w.board.url, "{same:?}");
     // The same twice is written once; without a secret it stays signed, and an empty one ends that.
     let keep = json!({"configuration": {"webhook": {"url": w.board.url}}, "connectionId": w.governance["connection"]["id"]});
     let again = upsert(&w.t.owner, keep).await;

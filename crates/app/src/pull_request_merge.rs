@@ -95,6 +95,16 @@ impl App {
             }
             return Box::pin(self.pull_request_wish(ctx, known, head, method)).await;
         }
+        let known = if known.governed.is_some() {
+            // What is confirmed is for one branch, and whoever opened it may have had it go to another one since.
+            let read = Box::pin(self.pull_request_reread(&known, number)).await?;
+            if let Some(why) = read.life.facts.error {
+                return Err(Error::conflict(why));
+            }
+            self.authorized::<PullRequest, Write>(ctx, &id).await?
+        } else {
+            known
+        };
         self.pull_request_governed(&known, &head).await?;
         let host = self.pull_request_host(&known).await?;
         let job = job_of(id)?.after(AFTERWARDS);
@@ -133,6 +143,7 @@ impl App {
             user: user_of(ctx),
             by: actor_name(ctx.actor()),
             head,
+            base: known.life.facts.base.clone(),
             method,
             asked_at: at,
             attempts: 0,
@@ -271,6 +282,14 @@ impl App {
         if known.life.head.as_deref() != Some(wish.head.as_str()) {
             let why = "its host does not tell which commit it would merge".to_owned();
             return self.pull_request_merge_failed(id, merging, wish, why).await;
+        }
+        if let (Some(asked), Some(base)) = (&wish.base, &known.life.facts.base)
+            && asked != base
+        {
+            let why = format!(
+                "it goes to {base} now, which nobody asked to merge it into: look at it, and ask again"
+            );
+            return self.pull_request_waits(id, merging, &merging.clone().drops(wish, why)).await;
         }
         let now = self.now();
         if merging.windows.at(now) != MergeTime::Open {

@@ -134,9 +134,8 @@ impl PullRequestLifeStore for Database {
         }
         // With the head, so that nothing is merged by what was confirmed of another one.
         let governed = before.governed.as_ref();
-        if let Some(review) =
-            governed.and_then(|governed| governed.review.seen(*status, life.head.as_deref()))
-        {
+        let (head, base) = (life.head.as_deref(), life.facts.base.as_deref());
+        if let Some(review) = governed.and_then(|governed| governed.review.seen(*status, head, base)) {
             change.governance = set(Some(to_json(&review, REVIEW)?));
         }
         let merging = before.merging.clone().seen(*status, life.head.as_deref());

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use plural_app::job::Job as _;
 use plural_app::jobs::{BegunFleetPlan, EndFleetPlan, LookFleetPreview};
+use plural_core::fleet_plan::MOST_OWN_PREVIEWS;
 use plural_testkit::{
     GitRemote, GitServer, ScmDialect, ScmMood, ScmServer, TestDatabase, each_database, eventually,
 };
@@ -27,6 +28,7 @@ const LIST: &str = "{ fleetPlans(last: 50) { edges { node { id } } } }";
 each_database!(
     a_preview_is_planned_for_whoever_asked,
     a_newer_preview_takes_the_place_of_an_older_one,
+    nobody_takes_the_place_of_others,
     what_cannot_be_previewed_is_told,
     a_look_that_ends_with_its_console_is_taken_up_or_told,
     a_preview_goes_after_its_hour_with_its_artifacts,
@@ -228,6 +230,22 @@ async fn a_newer_preview_takes_the_place_of_an_older_one(database: TestDatabase)
     LookFleetPreview::run(h.t.console.app(), begun(&second)).await.unwrap();
     h.until(&h.t.owner, &second, "DONE").await;
     h.until(&h.t.owner, &first, "SUPERSEDED").await;
+}
+
+async fn nobody_takes_the_place_of_others(database: TestDatabase) {
+    let h = Hosted::new(&database).await;
+    h.host.set_mood(Some(ScmMood::Failing(500)));
+    let other = h.asked(&h.t.admin).await;
+    let first = h.asked(&h.t.owner).await;
+    let mut newest = first.clone();
+    for _ in 0..MOST_OWN_PREVIEWS {
+        newest = h.asked(&h.t.owner).await;
+    }
+    for (by, id, expected) in
+        [(&h.t.owner, &first, "NOT_FOUND"), (&h.t.owner, &newest, "OK"), (&h.t.admin, &other, "OK")]
+    {
+        assert_eq!(by.ask(PLAN, json!({"id": id})).await.outcome(), expected);
+    }
 }
 
 async fn what_cannot_be_previewed_is_told(database: TestDatabase) {

@@ -475,6 +475,11 @@ async fn generated_in_tx(
     Ok(())
 }
 
+/// A branch by its short name, as hosts tell it.
+fn short(branch: &str) -> &str {
+    branch.strip_prefix("refs/heads/").unwrap_or(branch)
+}
+
 /// Brings the ledger to how a pull request stands, in the transaction that records that. Told twice, it is done once.
 pub(crate) async fn settle_in_tx(
     tx: &impl ConnectionTrait,
@@ -485,7 +490,7 @@ pub(crate) async fn settle_in_tx(
     let PrSettled { status: told, commit, base } = settled;
     for found in of_pull_request_in_tx(tx, id).await? {
         // Who reviews a branch has not seen what was merged into another one.
-        let is_elsewhere = base.as_ref().is_some_and(|base| *base != found.base);
+        let is_elsewhere = base.as_deref().is_some_and(|base| short(base) != short(&found.base));
         let status = if is_elsewhere && *told == PrStatus::Merged { PrStatus::Closed } else { *told };
         let mut row = row::ActiveModel {
             id: ActiveValue::Unchanged(found.id),

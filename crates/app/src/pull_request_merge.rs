@@ -72,7 +72,7 @@ impl App {
         ask: MergeAsk,
     ) -> Result<PullRequest> {
         let MergeAsk { head, method, in_window } = ask;
-        let known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
+        let mut known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
         let number = known.number()?;
         let head = head.or_else(|| known.life.head.clone()).ok_or_else(|| {
             Error::conflict("its head is not known yet: read it back first, and look at what is merged")
@@ -95,17 +95,23 @@ impl App {
             }
             return Box::pin(self.pull_request_wish(ctx, known, head, method)).await;
         }
-        let known = if known.governed.is_some() {
-            // What is confirmed is for one branch, and whoever opened it may have had it go to another one since.
+        let seen = known.life.facts.base.clone();
+        if known.told.status == PrStatus::Open {
+            // Whoever opened it may have had it go to another branch since, which no host binds a merge to.
             let read = Box::pin(self.pull_request_reread(&known, number)).await?;
             if let Some(why) = read.life.facts.error {
                 return Err(Error::conflict(why));
             }
-            self.authorized::<PullRequest, Write>(ctx, &id).await?
-        } else {
-            known
-        };
+            known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
+        }
         self.pull_request_governed(&known, &head).await?;
+        if let (Some(seen), Some(base)) = (&seen, &known.life.facts.base)
+            && seen != base
+        {
+            return Err(Error::conflict(format!(
+                "it goes to {base} now, and not to {seen}: look at it, and ask again"
+            )));
+        }
         let host = self.pull_request_host(&known).await?;
         let job = job_of(id)?.after(AFTERWARDS);
         self.store.pull_request_acted(known.audited(ctx, "pullRequest.merge"), &job).await?;

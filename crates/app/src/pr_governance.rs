@@ -90,8 +90,8 @@ pub trait PrGovernanceStore: Send + Sync + 'static {
 
 impl App {
     /// A governance of this name: a new one, or the one that there is, changed. Needs write access to its project, or, without one, an
-    /// administrator; and read access to a connection that it did not have before. An empty secret ends the one that there is. Where
-    /// everything is so already, nothing is written.
+    /// administrator; and read access to its connection, where that or the address is another one than before. An empty secret ends the one
+    /// that there is. Where everything is so already, nothing is written.
     pub async fn pr_governance_upsert(
         &self,
         ctx: &OpCtx,
@@ -122,7 +122,9 @@ impl App {
                 "cannot change: make another governance there",
             ));
         }
-        if new.connection_id != known.connection_id {
+        // Whoever answers at the address decides what the connection's account approves.
+        let is_moved = url.as_ref().is_some_and(|url| *url != known.url);
+        if is_moved || new.connection_id != known.connection_id {
             self.governance_connection(ctx, new.connection_id, known.project_id).await?;
         }
         let given = secret.map(|secret| secret.expose_secret().to_owned());

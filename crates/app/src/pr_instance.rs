@@ -61,6 +61,9 @@ pub struct PrSettled {
     pub status: PrStatus,
     /// The commit that came with the merge, where it is known.
     pub commit: Option<String>,
+    /// The branch that it goes to, where it is known: whoever opened it may have given it another one since. A merge into another one than
+    /// what it generates is for brings nothing.
+    pub base: Option<String>,
 }
 
 /// What the ledger says besides what everybody reads. It is written with the records of pull requests.

@@ -112,7 +112,10 @@ impl App {
                     // What is read back begins anew, at once; should the host tell it of nobody, this comes again.
                     let job = NewJob::of::<ReadPullRequest>(&KnownPullRequest { id })?;
                     self.store.jobs_enqueue(&[job], self.now()).await?;
-                    let after = review.again(review.refused, Some("its host tells of another head"));
+                    let after = review.again(
+                        review.refused,
+                        Some("its host tells of another head, or of another branch that it goes to"),
+                    );
                     (after, Change::Keep, Some(pause_after(review.attempts)))
                 }
             };
@@ -254,13 +257,16 @@ impl App {
         }
     }
 
-    /// The host, and the pull request as it tells it; nothing where that is over or has another head.
+    /// The host, and the pull request as it tells it; nothing where that is over, has another head, or goes to another branch.
     async fn governance_host(&self, it: &Governing<'_>) -> Result<Option<(Arc<dyn Host>, HostPull)>, String> {
         let host = self.pull_request_host(it.pull).await.map_err(words)?;
         let number = it.pull.number().map_err(words)?;
         let read = host.pull_request(&it.pull.told.repository, number).await;
         let read = read.map_err(|HostError { cause: _, message }| message)?;
-        let is_so = read.status == PrStatus::Open && read.head.eq_ignore_ascii_case(it.head);
+        let base = Some(read.base.as_str()).filter(|base| !base.is_empty());
+        let is_so = read.status == PrStatus::Open
+            && read.head.eq_ignore_ascii_case(it.head)
+            && it.review.is_for(base);
         Ok(is_so.then_some((host, read)))
     }
 
@@ -293,23 +299,28 @@ impl App {
     ) -> Answer {
         let told = &it.pull.told;
         let body = json!({
+            // It is signed with the body, so that no call can be sent once more as another one.
+            "verb": verb.as_str(),
             "state": it.state,
             "pr": {
                 "id": it.pull.id.to_string(),
                 "title": told.title,
                 "body": read.map_or("", |read| read.body.as_str()),
                 "ref": told.branch,
+                "base": it.review.base,
                 "url": told.url,
                 "status": told.status.as_str().to_ascii_lowercase(),
                 "labels": told.labels,
                 "sha": it.head,
             },
         });
+        let base = hex::encode(it.review.base.as_deref().unwrap_or_default());
         let call = GovernanceCall {
             url: it.row.governance.url.clone(),
             secret: it.secret.clone(),
             verb,
-            delivery: format!("{}:{}:{}", it.pull.id, verb.as_str(), it.head),
+            // The same head is another question where it goes to another branch. Not all names of branches can be in a header.
+            delivery: format!("{}:{}:{}:{base}", it.pull.id, verb.as_str(), it.head),
             body: body.to_string().into_bytes(),
         };
         match self.governances.call(call).await {

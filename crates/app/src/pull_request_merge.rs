@@ -72,7 +72,7 @@ impl App {
         ask: MergeAsk,
     ) -> Result<PullRequest> {
         let MergeAsk { head, method, in_window } = ask;
-        let known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
+        let mut known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
         let number = known.number()?;
         let head = head.or_else(|| known.life.head.clone()).ok_or_else(|| {
             Error::conflict("its head is not known yet: read it back first, and look at what is merged")
@@ -95,7 +95,23 @@ impl App {
             }
             return Box::pin(self.pull_request_wish(ctx, known, head, method)).await;
         }
+        let seen = known.life.facts.base.clone();
+        if known.told.status == PrStatus::Open {
+            // Whoever opened it may have had it go to another branch since, which no host binds a merge to.
+            let read = Box::pin(self.pull_request_reread(&known, number)).await?;
+            if let Some(why) = read.life.facts.error {
+                return Err(Error::conflict(why));
+            }
+            known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
+        }
         self.pull_request_governed(&known, &head).await?;
+        if let (Some(seen), Some(base)) = (&seen, &known.life.facts.base)
+            && seen != base
+        {
+            return Err(Error::conflict(format!(
+                "it goes to {base} now, and not to {seen}: look at it, and ask again"
+            )));
+        }
         let host = self.pull_request_host(&known).await?;
         let job = job_of(id)?.after(AFTERWARDS);
         self.store.pull_request_acted(known.audited(ctx, "pullRequest.merge"), &job).await?;
@@ -133,6 +149,7 @@ impl App {
             user: user_of(ctx),
             by: actor_name(ctx.actor()),
             head,
+            base: known.life.facts.base.clone(),
             method,
             asked_at: at,
             attempts: 0,
@@ -271,6 +288,14 @@ impl App {
         if known.life.head.as_deref() != Some(wish.head.as_str()) {
             let why = "its host does not tell which commit it would merge".to_owned();
             return self.pull_request_merge_failed(id, merging, wish, why).await;
+        }
+        if let (Some(asked), Some(base)) = (&wish.base, &known.life.facts.base)
+            && asked != base
+        {
+            let why = format!(
+                "it goes to {base} now, which nobody asked to merge it into: look at it, and ask again"
+            );
+            return self.pull_request_waits(id, merging, &merging.clone().drops(wish, why)).await;
         }
         let now = self.now();
         if merging.windows.at(now) != MergeTime::Open {

@@ -2,6 +2,7 @@
 
 use plural_core::Result;
 use plural_core::pull_request::{PrStatus, PullRequest};
+use plural_core::pull_request_life::PrLife;
 
 use crate::app::App;
 use crate::job::NewJob;
@@ -35,7 +36,8 @@ impl App {
             jobs.push(NewJob::of::<PlanPullRequest>(&pull)?);
         }
         let is_governed_anew = after.governed.as_ref().is_some_and(|governed| {
-            governed.review.seen(after.told.status, after.life.head.as_deref()).is_some()
+            let PrLife { head, facts, .. } = &after.life;
+            governed.review.seen(after.told.status, head.as_deref(), facts.base.as_deref()).is_some()
         });
         if is_governed_anew {
             jobs.push(govern_job(after.id)?);
@@ -51,7 +53,6 @@ mod tests {
     use plural_core::merge_window::PrMerging;
     use plural_core::pr_governance::{PrGoverned, PrReview};
     use plural_core::pull_request::{HostPullRequest, PrProgress};
-    use plural_core::pull_request_life::PrLife;
 
     use super::*;
 
@@ -133,7 +134,7 @@ mod tests {
             jobs.iter().any(|job| job.kind == "govern_pull_request")
         };
         let unseen = PrReview::default();
-        let about = unseen.seen(PrStatus::Open, Some("a1")).unwrap();
+        let about = unseen.seen(PrStatus::Open, Some("a1"), None).unwrap();
         assert!(is_asked(&at(PrStatus::Open, "a1", &unseen)), "also where nobody saw the difference");
         assert!(!is_asked(&at(PrStatus::Open, "a1", &about)));
         assert!(is_asked(&at(PrStatus::Open, "b2", &about)));

@@ -26,6 +26,8 @@ pub const PATIENCE: TimeDelta = TimeDelta::seconds(60);
 pub const PREVIEW_KEEP: TimeDelta = TimeDelta::hours(1);
 /// Plans of previews that are kept of one project; older ones go.
 pub const MOST_PREVIEWS: u64 = 100;
+/// Those of one person among them, so that nobody takes the place of all others.
+pub const MOST_OWN_PREVIEWS: u64 = 20;
 /// Stacks that the plan of a preview names.
 pub const MOST_STACKS: usize = 200;
 /// Kinds of one service that are counted.

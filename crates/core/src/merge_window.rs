@@ -168,6 +168,9 @@ pub struct MergeWish {
     pub by: String,
     /// The commit that it merges, and no other.
     pub head: String,
+    /// The branch that it merges into, and no other, where that is known.
+    #[serde(default)]
+    pub base: Option<String>,
     /// How.
     pub method: PrMergeMethod,
     /// When it was asked for.
@@ -306,6 +309,7 @@ mod tests {
             user: None,
             by: "a@example.com".to_owned(),
             head: "a".repeat(40),
+            base: None,
             method: PrMergeMethod::Squash,
             asked_at: at("2026-11-23T12:00:00Z"),
             attempts: 0,

@@ -121,6 +121,8 @@ pub struct PrReview {
     pub phase: PrReviewPhase,
     /// The head commit that this is about.
     pub head: Option<String>,
+    /// The branch that it was to go to then, where the host tells that.
+    pub base: Option<String>,
     /// The commit that the governance confirmed.
     pub confirmed: Option<String>,
     /// How often the present phase was tried in vain.
@@ -132,21 +134,30 @@ pub struct PrReview {
 }
 
 impl PrReview {
-    /// What becomes of this once the host tells of this status and head; nothing where it stays. A confirmation is of one commit: another
-    /// head is confirmed anew.
+    /// What becomes of this once the host tells of this status, head and branch that it goes to; nothing where it stays. A confirmation is of
+    /// one commit for one branch: another head, or the same for another branch, is confirmed anew.
     #[must_use]
-    pub fn seen(&self, status: PrStatus, head: Option<&str>) -> Option<Self> {
+    pub fn seen(&self, status: PrStatus, head: Option<&str>, base: Option<&str>) -> Option<Self> {
         let is_over = matches!(self.phase, PrReviewPhase::Close | PrReviewPhase::Closed);
         match status {
             PrStatus::Open => {
-                let is_news = head.is_some() && (is_over || self.head.as_deref() != head);
-                is_news.then(|| Self { head: head.map(str::to_owned), ..Self::default() })
+                let is_news = is_over || self.head.as_deref() != head || !self.is_for(base);
+                (is_news && head.is_some()).then(|| Self {
+                    head: head.map(str::to_owned),
+                    base: base.map(str::to_owned),
+                    ..Self::default()
+                })
             }
             PrStatus::Merged | PrStatus::Closed => {
                 let phase = if self.head.is_some() { PrReviewPhase::Close } else { PrReviewPhase::Closed };
                 (!is_over).then(|| Self { phase, attempts: 0, refused: false, said: None, ..self.clone() })
             }
         }
+    }
+
+    /// Whether it is about this branch, as far as that is known.
+    pub fn is_for(&self, base: Option<&str>) -> bool {
+        self.base.as_deref().is_none_or(|about| base.is_none_or(|base| base == about))
     }
 
     /// The next phase.
@@ -231,23 +242,34 @@ mod tests {
         assert_eq!(review.waits_for(A), None);
         assert_eq!(review.waits_for(&A.to_uppercase()), None);
         assert!(review.waits_for(B).unwrap().contains("not asked about that commit"));
-        assert_eq!(review.seen(PrStatus::Open, Some(A)), None);
-        assert_eq!(review.seen(PrStatus::Open, None), None);
-        let anew = review.seen(PrStatus::Open, Some(B)).unwrap();
+        assert_eq!(review.seen(PrStatus::Open, Some(A), None), None);
+        assert_eq!(review.seen(PrStatus::Open, None, None), None);
+        let anew = review.seen(PrStatus::Open, Some(B), None).unwrap();
         assert_eq!((anew.phase, anew.confirmed.clone()), (PrReviewPhase::Open, None));
         assert!(anew.waits_for(B).is_some() && anew.waits_for(A).is_some());
     }
 
     #[test]
+    fn a_confirmation_is_for_one_branch() {
+        let review = PrReview { base: Some("main".to_owned()), ..confirmed(A) };
+        assert_eq!(review.seen(PrStatus::Open, Some(A), Some("main")), None);
+        assert_eq!(review.seen(PrStatus::Open, Some(A), None), None);
+        let anew = review.seen(PrStatus::Open, Some(A), Some("production")).unwrap();
+        assert_eq!((anew.phase, anew.confirmed.clone()), (PrReviewPhase::Open, None));
+        assert_eq!(anew.base.as_deref(), Some("production"));
+        assert!(anew.waits_for(A).is_some());
+    }
+
+    #[test]
     fn what_is_over_is_told_once_and_what_is_open_again_begins_anew() {
         let review = confirmed(A);
-        let over = review.seen(PrStatus::Merged, Some(A)).unwrap();
+        let over = review.seen(PrStatus::Merged, Some(A), None).unwrap();
         assert_eq!(over.phase, PrReviewPhase::Close);
-        assert_eq!(over.seen(PrStatus::Merged, Some(A)), None);
+        assert_eq!(over.seen(PrStatus::Merged, Some(A), None), None);
         let closed = over.next(PrReviewPhase::Closed);
-        assert_eq!(closed.seen(PrStatus::Closed, Some(A)), None);
-        assert_eq!(closed.seen(PrStatus::Open, Some(A)).unwrap().phase, PrReviewPhase::Open);
-        let never = PrReview::default().seen(PrStatus::Closed, None).unwrap();
+        assert_eq!(closed.seen(PrStatus::Closed, Some(A), None), None);
+        assert_eq!(closed.seen(PrStatus::Open, Some(A), None).unwrap().phase, PrReviewPhase::Open);
+        let never = PrReview::default().seen(PrStatus::Closed, None, None).unwrap();
         assert_eq!(never.phase, PrReviewPhase::Closed, "it was told nothing");
     }
 

@@ -31,7 +31,7 @@ impl Mirrors {
     /// Merges the second commit into the first. The mirror has both.
     ///
     /// # Errors
-    /// [`Error::NotFetched`] where there is no mirror; those of running git.
+    /// [`Error::NotFetched`] where there is no mirror; [`Error::Quota`] where the mirror has no room for it; those of running git.
     pub async fn merge(&self, remote: &Remote, first: Oid, second: Oid) -> Result<Merge> {
         if self.reads_in_place(remote) {
             return Ok(Merge::Unknown);
@@ -43,7 +43,7 @@ impl Mirrors {
         if !mirror.layout.is_of(&url) {
             return Err(Error::NotFetched { key: remote.key.to_string() });
         }
-        let run = self.run(remote, &mirror.layout, self.options().timeout);
+        let run = self.run_within(remote, &mirror.layout, self.options().quota)?;
         let (ours, theirs) = (first.to_hex(), second.to_hex());
         let arguments = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", &ours, &theirs];
         let (ended, said) = run.run().asked(&arguments, &[]).await?;

@@ -38,6 +38,8 @@ use self::run::OwnedRun;
 
 /// Packs above which a mirror should be tidied.
 const MANY_PACKS: usize = 50;
+/// Bytes of commits that were made here above which a mirror should be tidied: nothing else ends them.
+const MUCH_LOOSE: u64 = 512 << 20;
 
 /// Good signatures that are remembered.
 const VERIFIED: usize = 10_000;
@@ -537,7 +539,7 @@ impl Mirrors {
         mirror.packs_are(packs);
         let repository = self.opened(remote, mirror, mirror.layout.repo()).await?;
         let changed = self.moved(mirror, &repository).await?;
-        let wants_tidying = packs > MANY_PACKS;
+        let wants_tidying = packs > MANY_PACKS || mirror.layout.loose_bytes() > MUCH_LOOSE;
         Ok(Fetched { repository, changed, took: started.elapsed(), wants_tidying })
     }
 

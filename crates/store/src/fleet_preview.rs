@@ -7,7 +7,9 @@ use plural_app::access::{Audited, CreatePr};
 use plural_app::fleet_plan::{PrunedPreviews, ReachedStack};
 use plural_app::job::NewJob;
 use plural_app::seal::Sealed;
-use plural_core::fleet_plan::{FleetPlan, FleetPlanPhase, FleetPreview, MOST_PREVIEWS, PreviewedStack};
+use plural_core::fleet_plan::{
+    FleetPlan, FleetPlanPhase, FleetPreview, MOST_OWN_PREVIEWS, MOST_PREVIEWS, PreviewedStack,
+};
 use plural_core::ids::{FleetPlanId, PrAutomationId, StackId, StackRunId, UserId};
 use plural_core::pr_automation::PrAutomation;
 use plural_core::specs::without_nul;
@@ -128,26 +130,9 @@ pub(crate) async fn begin(
         .map_err(db(doing))?;
     let of_project =
         Condition::all().add(Column::ProjectId.eq(project_id.uuid())).add(Column::OwnerId.is_not_null());
-    let oldest: Option<Uuid> = row::Entity::find()
-        .filter(of_project.clone())
-        .select_only()
-        .column(Column::Id)
-        .order_by_desc(Column::Id)
-        // With the new one, there are as many as that.
-        .offset(MOST_PREVIEWS.saturating_sub(1))
-        .limit(1)
-        .into_tuple()
-        .one(&write.tx)
-        .await
-        .map_err(db(doing))?;
-    if let Some(oldest) = oldest {
-        row::Entity::delete_many()
-            .filter(of_project)
-            .filter(Column::Id.lte(oldest))
-            .exec(&write.tx)
-            .await
-            .map_err(db(doing))?;
-    }
+    let own = of_project.clone().add(Column::OwnerId.eq(owner.uuid()));
+    make_room_in_tx(&write.tx, own, MOST_OWN_PREVIEWS).await?;
+    make_room_in_tx(&write.tx, of_project, MOST_PREVIEWS).await?;
     let row = row::ActiveModel {
         id: set(id.uuid()),
         project_id: set(project_id.uuid()),
@@ -171,6 +156,27 @@ pub(crate) async fn begin(
     write.enqueue(jobs, *created_at).await?;
     write.audit(by.entry()).await?;
     write.commit().await
+}
+
+/// Removes the oldest of these plans, so that with a new one there are as many as that.
+async fn make_room_in_tx(tx: &impl ConnectionTrait, these: Condition, most: u64) -> Result<()> {
+    let doing = "making room for the plan of a preview";
+    let oldest: Option<Uuid> = row::Entity::find()
+        .filter(these.clone())
+        .select_only()
+        .column(Column::Id)
+        .order_by_desc(Column::Id)
+        .offset(most.saturating_sub(1))
+        .limit(1)
+        .into_tuple()
+        .one(tx)
+        .await
+        .map_err(db(doing))?;
+    if let Some(oldest) = oldest {
+        let gone = row::Entity::delete_many().filter(these).filter(Column::Id.lte(oldest));
+        gone.exec(tx).await.map_err(db(doing))?;
+    }
+    Ok(())
 }
 
 pub(crate) async fn to_look_at_on(

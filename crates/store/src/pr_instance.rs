@@ -390,7 +390,7 @@ pub(crate) async fn opened_in_tx(
     if let Some(generated) = generated {
         generated_in_tx(tx, id, generated, at).await?;
     }
-    settle_in_tx(tx, id, &PrSettled { status, commit: None }, at).await
+    settle_in_tx(tx, id, &PrSettled { status, commit: None, base: None }, at).await
 }
 
 /// Records that a pull request was not opened; where it is not needed, what it would have changed is so already.
@@ -401,7 +401,8 @@ pub(crate) async fn failed_in_tx(
     at: DateTime<Utc>,
 ) -> Result<()> {
     let Some(generated) = unneeded else {
-        return settle_in_tx(tx, id, &PrSettled { status: PrStatus::Closed, commit: None }, at).await;
+        let settled = PrSettled { status: PrStatus::Closed, commit: None, base: None };
+        return settle_in_tx(tx, id, &settled, at).await;
     };
     generated_in_tx(tx, id, generated, at).await?;
     for found in of_pull_request_in_tx(tx, id).await? {
@@ -474,6 +475,11 @@ async fn generated_in_tx(
     Ok(())
 }
 
+/// A branch by its short name, as hosts tell it.
+fn short(branch: &str) -> &str {
+    branch.strip_prefix("refs/heads/").unwrap_or(branch)
+}
+
 /// Brings the ledger to how a pull request stands, in the transaction that records that. Told twice, it is done once.
 pub(crate) async fn settle_in_tx(
     tx: &impl ConnectionTrait,
@@ -481,8 +487,11 @@ pub(crate) async fn settle_in_tx(
     settled: &PrSettled,
     at: DateTime<Utc>,
 ) -> Result<()> {
-    let PrSettled { status, commit } = settled;
+    let PrSettled { status: told, commit, base } = settled;
     for found in of_pull_request_in_tx(tx, id).await? {
+        // Who reviews a branch has not seen what was merged into another one.
+        let is_elsewhere = base.as_deref().is_some_and(|base| short(base) != short(&found.base));
+        let status = if is_elsewhere && *told == PrStatus::Merged { PrStatus::Closed } else { *told };
         let mut row = row::ActiveModel {
             id: ActiveValue::Unchanged(found.id),
             updated_at: set(at),

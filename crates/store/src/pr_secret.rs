@@ -58,7 +58,7 @@ const WRITING: &str = "recording the secret of a pull request";
 const ENTRIES: &str = "the values of a secret of a pull request";
 const STATE: &str = "the state of a secret of a pull request";
 /// What is said where values were forgotten.
-const CLOSED: &str = "its values were forgotten when the pull request was closed: open another one";
+const CLOSED: &str = "its values were forgotten when the pull request was closed, or merged into another branch: open another one";
 const EXPIRED: &str = "its values were forgotten, as no cluster had them in time: open another pull request";
 
 impl TryFrom<row::Model> for PrSecret {

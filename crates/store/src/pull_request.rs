@@ -279,7 +279,7 @@ impl PullRequestStore for Database {
             updated_at: set(*updated_at),
             ..Default::default()
         };
-        let settled = PrSettled { status: *status, commit: None };
+        let settled = PrSettled { status: *status, commit: None, base: None };
         let doing = "recording a pull request";
         let mut entry = by.entry().clone();
         let row = if let Some(known) = known {

@@ -134,9 +134,8 @@ impl PullRequestLifeStore for Database {
         }
         // With the head, so that nothing is merged by what was confirmed of another one.
         let governed = before.governed.as_ref();
-        if let Some(review) =
-            governed.and_then(|governed| governed.review.seen(*status, life.head.as_deref()))
-        {
+        let (head, base) = (life.head.as_deref(), life.facts.base.as_deref());
+        if let Some(review) = governed.and_then(|governed| governed.review.seen(*status, head, base)) {
             change.governance = set(Some(to_json(&review, REVIEW)?));
         }
         let merging = before.merging.clone().seen(*status, life.head.as_deref());
@@ -146,7 +145,8 @@ impl PullRequestLifeStore for Database {
         let changed = change.update(&write.tx).await;
         changed.map_err(db(RECORDING))?;
         if is_news {
-            let settled = PrSettled { status: *status, commit: life.facts.merge_commit.clone() };
+            let (commit, base) = (life.facts.merge_commit.clone(), life.facts.base.clone());
+            let settled = PrSettled { status: *status, commit, base };
             let of = pr_instance::ids_in_tx(&write.tx, id).await?;
             pr_instance::settle_in_tx(&write.tx, id, &settled, at).await?;
             pr_secret::settle(&mut write, &of, at).await?;

@@ -270,6 +270,15 @@ impl ScmServer {
             .for_each(|pull| body.clone_into(&mut pull.body));
     }
 
+    /// Somebody else has a pull request go to another branch.
+    pub fn retarget_by_another(&self, number: u64, base: &str) {
+        let mut host = self.shared.host.lock();
+        host.pulls
+            .iter_mut()
+            .filter(|pull| pull.number == number)
+            .for_each(|pull| base.clone_into(&mut pull.base));
+    }
+
     /// Somebody else opens a pull request of a branch into `main`; its number.
     pub fn open_by_another(&self, title: &str, body: &str, head: &str) -> u64 {
         let mut host = self.shared.host.lock();

@@ -119,7 +119,8 @@ impl PullRequestMerging {
             MergeTime::Closed { opens_at, words: _ } => (false, opens_at),
         };
         let wish = wish.clone().map(|wish| {
-            let MergeWish { user: _, by, head, method, asked_at, attempts: _, error, dropped } = wish;
+            let MergeWish { user: _, by, head, base: _, method, asked_at, attempts: _, error, dropped } =
+                wish;
             PullRequestMergeWish {
                 by: Some(by),
                 head: Some(head),

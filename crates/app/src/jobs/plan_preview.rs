@@ -185,6 +185,10 @@ async fn stack_code(
         return Ok(Err("the stack is gone".to_owned()));
     };
     let Some(source) = &stack.source else { return Ok(Err("the stack has no source".to_owned())) };
+    if access.reach.allowed_signers.is_some() || access.reach.openpgp_keys.is_some() {
+        let why = "its repository takes signed commits alone, and nobody signed what a preview makes";
+        return Ok(Err(why.to_owned()));
+    }
     let project = app.get::<Project>(&system, &ProjectSelector::Id(stack.project_id)).await?;
     if let Some(problem) = stack_limits(&project).problem(&access.url.to_string()) {
         return Ok(Err(problem));

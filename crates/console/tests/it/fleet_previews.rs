@@ -3,12 +3,14 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use plural_app::job::Job as _;
 use plural_app::jobs::{BegunFleetPlan, EndFleetPlan, LookFleetPreview};
+use plural_core::fleet_plan::MOST_OWN_PREVIEWS;
 use plural_testkit::{
-    GitRemote, GitServer, ScmDialect, ScmMood, ScmServer, TestDatabase, each_database, eventually,
+    GitRemote, GitServer, ScmDialect, ScmMood, ScmServer, TestDatabase, each_database, eventually, git_remote,
 };
 use serde_json::{Value, json};
 
@@ -27,6 +29,8 @@ const LIST: &str = "{ fleetPlans(last: 50) { edges { node { id } } } }";
 each_database!(
     a_preview_is_planned_for_whoever_asked,
     a_newer_preview_takes_the_place_of_an_older_one,
+    nobody_takes_the_place_of_others,
+    code_that_nobody_signed_is_not_run,
     what_cannot_be_previewed_is_told,
     a_look_that_ends_with_its_console_is_taken_up_or_told,
     a_preview_goes_after_its_hour_with_its_artifacts,
@@ -91,11 +95,31 @@ impl Hosted {
     /// A commit on `main`, in git and at the host, which has the templates beside it.
     fn push(&self, files: &[(&str, &str)]) -> String {
         let sha = self.remote.push_files(files.iter().copied()).unwrap();
+        self.tell(&sha, files);
+        sha
+    }
+
+    /// The host has this commit, with the templates beside its files.
+    fn tell(&self, sha: &str, files: &[(&str, &str)]) {
         let (plain, leaking) = (map("b", "{{ context.name }}"), map("b", "{{ context.key }}"));
         let mut all = files.to_vec();
         all.extend([("templates/b.yaml", plain.as_str()), ("templates/leaks.yaml", leaking.as_str())]);
-        self.host.push_commit("main", &sha, &all);
-        sha
+        self.host.push_commit("main", sha, &all);
+    }
+
+    /// The same again, as a commit that is signed with this key.
+    fn push_signed(&self, key: &Path, files: &[(&str, &str)]) {
+        self.push(files);
+        let tree = self.remote.git(["rev-parse", "main^{tree}"]).unwrap();
+        let signed = git_remote::git(&self.remote.path())
+            .args(["-c", "gpg.format=ssh", "commit-tree", &tree, "-m", "signed", "-p", "main"])
+            .arg(format!("-S{}", key.display()))
+            .output()
+            .unwrap();
+        assert!(signed.status.success(), "{}", String::from_utf8_lossy(&signed.stderr));
+        let sha = String::from_utf8(signed.stdout).unwrap().trim().to_owned();
+        self.remote.set_ref("refs/heads/main", &sha).unwrap();
+        self.tell(&sha, files);
     }
 
     /// An automation that makes a file of the service, changes another one of it, and the code of the stack.
@@ -228,6 +252,43 @@ async fn a_newer_preview_takes_the_place_of_an_older_one(database: TestDatabase)
     LookFleetPreview::run(h.t.console.app(), begun(&second)).await.unwrap();
     h.until(&h.t.owner, &second, "DONE").await;
     h.until(&h.t.owner, &first, "SUPERSEDED").await;
+}
+
+async fn nobody_takes_the_place_of_others(database: TestDatabase) {
+    let h = Hosted::new(&database).await;
+    h.host.set_mood(Some(ScmMood::Failing(500)));
+    let other = h.asked(&h.t.admin).await;
+    let first = h.asked(&h.t.owner).await;
+    let mut newest = first.clone();
+    for _ in 0..MOST_OWN_PREVIEWS {
+        newest = h.asked(&h.t.owner).await;
+    }
+    for (by, id, expected) in
+        [(&h.t.owner, &first, "NOT_FOUND"), (&h.t.owner, &newest, "OK"), (&h.t.admin, &other, "OK")]
+    {
+        assert_eq!(by.ask(PLAN, json!({"id": id})).await.outcome(), expected);
+    }
+}
+
+async fn code_that_nobody_signed_is_not_run(database: TestDatabase) {
+    let h = Hosted::new(&database).await;
+    h.stack().await;
+    let key = h.t.folder.path().join("signer");
+    let mut keygen = Command::new("ssh-keygen");
+    keygen.args(["-q", "-t", "ed25519", "-N", "", "-C", "", "-f"]).arg(&key);
+    assert!(keygen.status().unwrap().success());
+    let public = std::fs::read_to_string(key.with_extension("pub")).unwrap();
+    h.push_signed(&key, &[("web/a.yaml", &map("a", "1")), ("infra/main.tf", "# one\n")]);
+    let update =
+        "mutation ($id: ID!, $a: GitAttributes!) { updateGitRepository(id: $id, attributes: $a) { id } }";
+    let verify = json!({"allowedSigners": format!("ada {public}")});
+    let attributes = json!({"url": h.git.url(&h.remote), "verify": verify});
+    h.t.admin.data(update, json!({"id": h.repository["id"], "a": attributes})).await;
+    let id = h.asked(&h.t.owner).await;
+    let plan = h.until(&h.t.owner, &id, "DONE").await;
+    let stack = &plan["stacks"][0];
+    assert_eq!((&stack["stack"]["name"], &stack["run"]), (&json!("infra"), &Value::Null), "{plan}");
+    assert!(stack["problem"].as_str().unwrap().contains("takes signed commits alone"), "{plan}");
 }
 
 async fn what_cannot_be_previewed_is_told(database: TestDatabase) {

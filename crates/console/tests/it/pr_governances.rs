@@ -28,6 +28,7 @@ use crate::api_server::{Answer, Person, TestServer, local_config};
 each_database!(
     what_is_confirmed_is_approved_and_merged,
     a_new_head_takes_a_confirmation_back,
+    another_branch_takes_a_confirmation_back,
     a_no_is_told_and_taken_back,
     what_it_answers_badly_confirms_nothing,
     no_text_names_a_governance,
@@ -263,6 +264,7 @@ async fn what_is_confirmed_is_approved_and_merged(database: TestDatabase) {
         "{pr}"
     );
     assert_eq!(pr["labels"], json!(["infra"]));
+    assert_eq!((&opened.body["verb"], &pr["base"]), (&json!("open"), &json!("main")), "both are signed");
     assert!(pr["body"].as_str().unwrap().starts_with("Adds shop."), "{pr}");
     assert!(pr["url"].as_str().unwrap().contains("/pulls/1") && pr["ref"].is_string(), "{pr}");
     let asked = w.board.calls("confirm")[0].clone();
@@ -323,6 +325,32 @@ async fn a_new_head_takes_a_confirmation_back(database: TestDatabase) {
     w.board.answers(200, "{}");
     w.until(&id, is_approved).await;
     let merged = w.merge(&id, &second).await;
+    assert_eq!(merged.outcome(), "OK", "{merged:?}");
+    w.t.stop().await;
+}
+
+async fn another_branch_takes_a_confirmation_back(database: TestDatabase) {
+    let w = World::new(&database).await;
+    w.host.push("production", "apps/web.yaml", "name: web\n");
+    w.board.answers(200, "");
+    let id = w.open(&w.automation, "shop").await;
+    let head = w.until(&id, is_approved).await["head"].clone();
+    w.board.answers(202, r#"{"message": "looks again"}"#);
+    // The same commit, which nobody confirmed for that branch. No event told the console of it.
+    w.host.retarget_by_another(1, "production");
+    let refused = w.merge(&id, &head).await;
+    assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+    assert!(refused.body.to_string().contains("waits for its governance board"), "{refused:?}");
+    let now = w.until(&id, |now| now["governance"]["message"] == "looks again").await;
+    assert_eq!((&now["governance"]["head"], &now["governance"]["confirmed"]), (&head, &Value::Null), "{now}");
+    assert_eq!(w.host.file("production", "apps/shop.yaml"), None);
+    let opened = w.board.calls("open");
+    let (first, last) = (opened.first().unwrap(), opened.last().unwrap());
+    assert_eq!((&first.body["pr"]["base"], &last.body["pr"]["base"]), (&json!("main"), &json!("production")));
+    assert_ne!(first.delivery, last.delivery, "it is another question");
+    w.board.answers(200, "{}");
+    w.until(&id, is_approved).await;
+    let merged = w.merge(&id, &head).await;
     assert_eq!(merged.outcome(), "OK", "{merged:?}");
     w.t.stop().await;
 }
@@ -467,6 +495,19 @@ async fn what_cannot_be_is_refused_and_changes_nothing(database: TestDatabase) {
     // Whoever does not see the one of this name changes none.
     let taken = upsert(&w.t.owner, json!({"name": "theirs"})).await;
     assert_eq!(taken.outcome(), "CONFLICT", "{taken:?}");
+    // An account of the whole installation approves what its administrators had it approve: others give that no other address.
+    let wide = json!({"name": "wide", "type": "GITHUB", "token": "a-token"});
+    let wide = w.t.admin.data(CONNECT, json!({"a": wide})).await["createScmConnection"]["id"].clone();
+    let wide = json!({"name": "wide", "connectionId": wide, "projectId": w.t.project});
+    assert_eq!(upsert(&w.t.admin, wide.clone()).await.outcome(), "OK");
+    assert_eq!(upsert(&w.t.owner, wide.clone()).await.outcome(), "OK", "the address stays");
+    let mut moved = wide.clone();
+    moved["configuration"] = json!({"webhook": {"url": format!("{}/mine", w.board.url)}});
+    let refused = upsert(&w.t.owner, moved).await;
+    assert_eq!(refused.outcome(), "NOT_FOUND", "{refused:?}");
+    let same = upsert(&w.t.owner, wide).await;
+    let configuration = &same.body["data"]["upsertPrGovernance"]["configuration"];
+    assert_eq!(configuration["webhook"]["url"], w.board.url, "{same:?}");
     // The same twice is written once; without a secret it stays signed, and an empty one ends that.
     let keep = json!({"configuration": {"webhook": {"url": w.board.url}}, "connectionId": w.governance["connection"]["id"]});
     let again = upsert(&w.t.owner, keep).await;

@@ -339,6 +339,15 @@ async fn it_is_merged_at_its_head_by_who_may_and_told(database: TestDatabase) {
     let moved = w.t.admin.ask(MERGE, json!({"id": id, "head": read["head"]})).await;
     assert_eq!(moved.outcome(), "CONFLICT", "{moved:?}");
     assert_eq!(w.host.file("main", "apps/shop.yaml"), None);
+    // Nor is it merged unseen into another branch, which its author had it go to.
+    let read = w.t.admin.data(REFRESH, json!({"id": id})).await["refreshPullRequest"].clone();
+    w.host.push("production", "apps/web.yaml", "name: web\n");
+    w.host.retarget_by_another(1, "production");
+    let moved = w.t.admin.ask(MERGE, json!({"id": id, "head": read["head"]})).await;
+    assert_eq!(moved.outcome(), "CONFLICT", "{moved:?}");
+    assert!(moved.body.to_string().contains("it goes to production now"), "{moved:?}");
+    assert_eq!(w.host.file("production", "apps/shop.yaml"), None);
+    w.host.retarget_by_another(1, "main");
     let read = w.t.admin.data(REFRESH, json!({"id": id})).await["refreshPullRequest"].clone();
     let merged = w.t.owner.data(MERGE, json!({"id": id, "head": read["head"], "method": "SQUASH"})).await;
     let merged = &merged["mergePullRequest"];

@@ -13,6 +13,7 @@ each_database!(
     outside_of_its_windows_it_is_refused_and_told_when_the_next_one_opens,
     a_merge_waits_and_is_done_when_a_window_opens,
     commits_that_come_meanwhile_are_not_merged,
+    what_goes_to_another_branch_meanwhile_is_not_merged,
     who_may_not_merge_any_more_has_nothing_merged,
     a_host_that_fails_is_asked_again_inside_of_the_window_only,
     a_merge_that_is_killed_after_any_step_is_done_once,
@@ -255,6 +256,21 @@ async fn commits_that_come_meanwhile_are_not_merged(database: TestDatabase) {
     w.t.admin.data(REFRESH, json!({"id": id})).await;
     let now = w.read(&id).await;
     assert_eq!(now["merging"]["wish"]["dropped"], "the pull request was closed", "{now}");
+    w.t.stop().await;
+}
+
+async fn what_goes_to_another_branch_meanwhile_is_not_merged(database: TestDatabase) {
+    let w = World::new(&database).await;
+    w.host.push("production", "apps/web.yaml", "name: web\n");
+    let (id, head) = w.open("shop").await;
+    w.wish(&w.t.owner, &id, &head).await;
+    w.host.retarget_by_another(1, "production");
+    w.opens(&id).await;
+    w.pass().await;
+    let now = w.until(&id, |now| now["merging"]["wish"]["dropped"].is_string()).await;
+    let dropped = now["merging"]["wish"]["dropped"].as_str().unwrap();
+    assert!(dropped.contains("it goes to production now"), "{now}");
+    assert_eq!(w.host.file("production", "apps/shop.yaml"), None);
     w.t.stop().await;
 }
 

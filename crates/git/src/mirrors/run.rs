@@ -28,14 +28,15 @@ impl Mirrors {
         }
     }
 
-    /// A run that writes what is new to a mirror, within what there is of a quota.
+    /// A run that writes what is new to a mirror, within what there is of a quota. What such runs wrote before is in no pack, and counts.
     pub(crate) fn run_within<'a>(
         &'a self,
         remote: &'a Remote,
         layout: &'a Layout,
         quota: Quota,
     ) -> Result<OwnedRun<'a>> {
-        let room = self.inner.sizes.room(&remote.key, layout.pack_bytes(), quota, &remote.url.to_string())?;
+        let own = layout.pack_bytes().saturating_add(layout.loose_bytes());
+        let room = self.inner.sizes.room(&remote.key, own, quota, &remote.url.to_string())?;
         Ok(OwnedRun { room, ..self.run(remote, layout, self.inner.options.timeout) })
     }
 }

@@ -103,7 +103,7 @@ async fn open(door: &Door, id: PullRequestId, path: &str, status: PrStatus) {
 }
 
 async fn settle(door: &Door, id: PullRequestId, status: PrStatus, commit: Option<&str>) {
-    let settled = PrSettled { status, commit: commit.map(str::to_owned) };
+    let settled = PrSettled { status, commit: commit.map(str::to_owned), base: None };
     door.database.pr_instance_settle(id, &settled, door.app.now()).await.unwrap();
 }
 

@@ -32,6 +32,7 @@ each_database!(
     values_are_kept_from_the_request_until_the_cluster_has_them,
     what_is_taken_away_is_deleted,
     values_are_forgotten_with_a_pull_request_that_is_closed,
+    a_merge_into_another_branch_brings_and_takes_nothing,
     values_are_forgotten_after_a_while,
     what_cannot_be_made_is_refused_at_once,
 );
@@ -123,7 +124,7 @@ impl World {
 
     /// What is read back of one that is open says that it is merged.
     async fn read_merged(&self, id: PullRequestId, at: DateTime<Utc>) {
-        let settled = PrSettled { status: PrStatus::Merged, commit: None };
+        let settled = PrSettled { status: PrStatus::Merged, commit: None, base: Some("main".to_owned()) };
         self.door.database.pr_instance_settle(id, &settled, at).await.unwrap();
         self.door.database.pr_instance_settle(id, &settled, at + TimeDelta::seconds(1)).await.unwrap();
     }
@@ -243,6 +244,35 @@ async fn values_are_forgotten_with_a_pull_request_that_is_closed(database: TestD
     let end = PullRequestEnd::Failed { error: "the host refuses".to_owned() };
     w.door.database.pull_request_end(failed.id, &end, &[], w.door.app.now()).await.unwrap();
     assert_eq!(w.secret(failed.id).await.state, PrSecretState::Forgotten);
+}
+
+async fn a_merge_into_another_branch_brings_and_takes_nothing(database: TestDatabase) {
+    let w = World::new(database).await;
+    let settle = async |id: PullRequestId, base: &str| {
+        let settled = PrSettled { status: PrStatus::Merged, commit: None, base: Some(base.to_owned()) };
+        w.door.database.pr_instance_settle(id, &settled, w.door.app.now()).await.unwrap();
+    };
+    // Its author had it go to a branch that nobody protects.
+    let begun = w.create(json!({"user": VALUE})).await.unwrap();
+    w.end(begun.id, PrStatus::Open).await;
+    settle(begun.id, "mine").await;
+    assert_eq!(w.secret(begun.id).await.state, PrSecretState::Forgotten);
+    assert!(w.poll(Vec::new()).await.is_empty());
+
+    let merged = w.create(json!({"user": VALUE})).await.unwrap();
+    w.end(merged.id, PrStatus::Open).await;
+    settle(merged.id, "main").await;
+    w.poll(told(merged.id, PrSecretOutcome::Written, None)).await;
+    let filter = PrInstanceFilter { pull_request_id: Some(merged.id), ..PrInstanceFilter::default() };
+    let page = w.door.app.list::<PrInstance>(&w.door.admin, &filter, &PageArgs::default()).await.unwrap();
+    let id = page.into_nodes().remove(0).id;
+    let ask = PrInstanceAsk { id, context: Map::new(), allow_conflicts: false, overwrite: false, key: None };
+    let gone = w.door.app.pr_instance_uninstall(&w.door.admin, ask, false).await.unwrap();
+    w.end(gone.id, PrStatus::Open).await;
+    settle(gone.id, "mine").await;
+    assert_eq!(w.secret(merged.id).await.state, PrSecretState::Written);
+    settle(gone.id, "main").await;
+    assert_eq!(w.secret(merged.id).await.state, PrSecretState::Deleting);
 }
 
 async fn values_are_forgotten_after_a_while(database: TestDatabase) {

@@ -89,6 +89,7 @@ impl World {
                 secrets: Some(secrets),
                 ..PrAutomationSpecChange::default()
             },
+            merge_windows: None,
             bindings: BindingsChange::default(),
         };
         let automation = door.app.pr_automation_create(&door.admin, new).await.unwrap();

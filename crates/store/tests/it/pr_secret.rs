@@ -209,7 +209,8 @@ async fn what_is_taken_away_is_deleted(database: TestDatabase) {
     let filter = PrInstanceFilter::default();
     let page = w.door.app.list::<PrInstance>(&w.door.admin, &filter, &PageArgs::default()).await.unwrap();
     let id = page.into_nodes().remove(0).id;
-    let ask = || PrInstanceAsk { id, context: Map::new(), allow_conflicts: false, key: None };
+    let ask =
+        || PrInstanceAsk { id, context: Map::new(), allow_conflicts: false, overwrite: false, key: None };
     let gone = w.door.app.pr_instance_uninstall(&w.door.admin, ask(), false).await.unwrap();
     assert!(w.poll(Vec::new()).await.is_empty(), "it is not merged yet");
     // Nothing is left to change in the repository: what the instance is follows without a pull request.

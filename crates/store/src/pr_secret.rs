@@ -12,7 +12,7 @@ use plural_core::policy::PolicyNoun;
 use plural_core::pr_instance::PrInstanceState;
 use plural_core::pr_secret::{PrSecret, PrSecretState};
 use plural_core::{Error, Result};
-use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::sea_query::{Condition, Expr, Query};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
     QuerySelect, Select,
@@ -61,6 +61,8 @@ const STATE: &str = "the state of a secret of a pull request";
 /// What is said where values were forgotten.
 const CLOSED: &str = "its values were forgotten when the pull request was closed: open another one";
 const EXPIRED: &str = "its values were forgotten, as no cluster had them in time: open another pull request";
+/// Instances whose Secrets one pass brings to how they stand.
+const MOST_LATE: u64 = 200;
 
 impl TryFrom<row::Model> for PrSecret {
     type Error = Error;
@@ -215,7 +217,9 @@ impl PrSecretStore for Database {
     }
 
     async fn pr_secrets_forget(&self, before: DateTime<Utc>, at: DateTime<Utc>) -> Result<u64> {
-        let write = self.write().await?;
+        let mut write = self.write().await?;
+        let late = late_in_tx(&write.tx).await?;
+        settle(&mut write, &late, at).await?;
         let done = row::Entity::update_many()
             .col_expr(row::Column::State, Expr::value(PrSecretState::Forgotten.as_str()))
             .col_expr(row::Column::Message, Expr::value(EXPIRED))
@@ -230,6 +234,36 @@ impl PrSecretStore for Database {
         write.commit().await?;
         Ok(done.rows_affected)
     }
+}
+
+/// Instances that do not stand as their Secrets do: a console of the release before this one records how an instance stands, and nothing of
+/// its Secret.
+async fn late_in_tx(tx: &impl ConnectionTrait) -> Result<Vec<PrInstanceId>> {
+    let are = |states: &[PrInstanceState]| {
+        let mut ids = Query::select();
+        ids.column(pr_instance::row::Column::Id).from(pr_instance::row::Entity).and_where(
+            pr_instance::row::Column::State.is_in(states.iter().copied().map(PrInstanceState::as_str)),
+        );
+        ids
+    };
+    let over = are(&[PrInstanceState::Active, PrInstanceState::Abandoned, PrInstanceState::Removed]);
+    let waits = Condition::all()
+        .add(row::Column::State.eq(PrSecretState::Waiting.as_str()))
+        .add(row::Column::InstanceId.in_subquery(over));
+    let stays = Condition::all()
+        .add(row::Column::State.is_in([PrSecretState::Due.as_str(), PrSecretState::Written.as_str()]))
+        .add(row::Column::InstanceId.in_subquery(are(&[PrInstanceState::Removed])));
+    let late: Vec<Uuid> = row::Entity::find()
+        .select_only()
+        .column(row::Column::InstanceId)
+        .filter(Condition::any().add(waits).add(stays))
+        .distinct()
+        .limit(MOST_LATE)
+        .into_tuple()
+        .all(tx)
+        .await
+        .map_err(db(READING))?;
+    Ok(late.into_iter().map(PrInstanceId::from_uuid).collect())
 }
 
 /// Records a Secret with the pull request that brings it.

@@ -26,13 +26,14 @@ use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value, json};
 
-use crate::door::Door;
+use crate::{data_keys::run, door::Door};
 
 each_database!(
     values_are_kept_from_the_request_until_the_cluster_has_them,
     what_is_taken_away_is_deleted,
     values_are_forgotten_with_a_pull_request_that_is_closed,
     values_are_forgotten_after_a_while,
+    what_an_earlier_release_records_of_an_instance_reaches_its_secret,
     what_cannot_be_made_is_refused_at_once,
 );
 
@@ -267,6 +268,22 @@ async fn values_are_forgotten_after_a_while(database: TestDatabase) {
         assert_eq!(w.secret(of).await.state, expected);
     }
     assert!(w.poll(Vec::new()).await.is_empty());
+}
+
+async fn what_an_earlier_release_records_of_an_instance_reaches_its_secret(database: TestDatabase) {
+    let w = World::new(database).await;
+    let begun = w.create(json!({"user": VALUE})).await.unwrap();
+    w.end(begun.id, PrStatus::Open).await;
+    let (at, store) = (w.door.app.now(), &w.door.database);
+    // It does not know of Secrets.
+    run(&w.door, "UPDATE pr_instances SET state = 'ACTIVE'").await;
+    assert_eq!(store.pr_secrets_forget(at - KEPT, at).await.unwrap(), 0);
+    assert_eq!(w.secret(begun.id).await.state, PrSecretState::Due);
+    assert_ne!(w.mark().await, 0);
+    w.poll(told(begun.id, PrSecretOutcome::Written, None)).await;
+    run(&w.door, "UPDATE pr_instances SET state = 'REMOVED'").await;
+    assert_eq!(store.pr_secrets_forget(at - KEPT, at).await.unwrap(), 0);
+    assert_eq!(w.secret(begun.id).await.state, PrSecretState::Deleting);
 }
 
 async fn what_cannot_be_made_is_refused_at_once(database: TestDatabase) {

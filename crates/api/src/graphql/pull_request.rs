@@ -488,6 +488,7 @@ fn ask(
         branch: given(branch),
         context,
         key: None,
+        secrets: serde_json::Map::new(),
     })
 }
 

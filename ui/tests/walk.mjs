@@ -555,6 +555,15 @@ async function pulls(url) {
   await page.getByText('It could not be read the last time').waitFor();
   await page.getByRole('button', { name: 'Merge', exact: true }).press('Enter');
   await page.getByText('Its newest commit is not known yet').waitFor();
+  // Whoever adds a governance changes none that is there.
+  await page.goto(`${url}/settings/pr-governances`);
+  await settled(page);
+  await page.getByRole('button', { name: 'Add a governance' }).click();
+  await dialog.getByLabel(/^Name/).fill('board-0');
+  await dialog.getByLabel(/^Address/).fill('https://board.example.com');
+  await dialog.getByRole('button', { name: 'Add a governance' }).click();
+  await dialog.getByText('there is a governance with this name already').waitFor();
+  assert.ok(!asked.some((body) => body.includes('mutation UpsertPrGovernance(')), 'nothing was written over');
   await page.close();
 }
 

@@ -68,7 +68,7 @@ impl App {
                     return Err(Error::invalid(
                         "attributes.imports",
                         format!(
-                            "the output {} of the stack {} is sensitive: take it with sensitive: true, which needs the right to read \
+                            "the output {} of the stack {} is sensitive: take it with sensitive: true (`--import-sensitive`), which needs the right to read \
                              the stack's state, and makes this a context with secret values",
                             output.name, stack.name
                         ),

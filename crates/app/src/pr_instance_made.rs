@@ -459,7 +459,7 @@ pub(crate) fn plain(entry: ScaffoldEntry) -> ScaffoldEntry {
 fn or_overwrite(stop: Stop) -> Stop {
     match stop {
         Stop::Failed(why) => Stop::Failed(format!(
-            "{why}; so what people changed since cannot be told, and nothing is done. Look at what an overwrite would change, and have the upgrade overwrite its files"
+            "{why}; so what people changed since cannot be told, and nothing is done. Look at what an overwrite would change, and have the upgrade overwrite its files (`plural pr upgrade --overwrite`)"
         )),
         stop @ (Stop::Later(_) | Stop::Ours(_)) => stop,
     }
@@ -469,7 +469,7 @@ fn or_overwrite(stop: Stop) -> Stop {
 pub(crate) fn after_overwrite(stop: Stop) -> Stop {
     match stop {
         Stop::Failed(why) => Stop::Failed(format!(
-            "{why}. Have an upgrade overwrite its files first, or settle it by hand in the repository"
+            "{why}. Have an upgrade overwrite its files first (`plural pr upgrade --overwrite`), or settle it by hand in the repository"
         )),
         stop @ (Stop::Later(_) | Stop::Ours(_)) => stop,
     }

@@ -556,10 +556,10 @@ impl App {
             return Err(Error::conflict("it ran commands that somebody gave it: give them to a new run"));
         }
         if run.pull_request().is_some() {
-            return Err(Error::conflict("it planned a pull request: plan that again"));
+            return Err(Error::conflict("the run planned a pull request: plan the pull request again"));
         }
         if run.preview().is_some() {
-            return Err(Error::conflict("it planned a preview: plan that again"));
+            return Err(Error::conflict("the run planned a preview: plan the preview again"));
         }
         self.stack_run_create(ctx, stack.id, NewRun { kind: run.kind, trigger: RunTrigger::Manual }).await
     }

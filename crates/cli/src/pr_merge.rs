@@ -155,7 +155,7 @@ pub(crate) async fn merge(
     let merged = client.send(&ask).await?;
     if let Some(wish) = waiting(&merged) {
         let due = wish.due_at.map(|at| at.to_rfc3339()).unwrap_or_default();
-        terminal.say(format_args!("no window of it is open: it is merged when one opens, at {due}"));
+        terminal.say(format_args!("its merge windows let nothing through now: it is merged at {due}"));
     }
     output::item(&merged, &output.output, terminal)
 }

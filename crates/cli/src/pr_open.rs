@@ -29,7 +29,7 @@ pub(crate) struct AnswerArgs {
     #[arg(long, value_parser = parse_pair, value_name = "NAME=VALUE")]
     set: Vec<(String, String)>,
 
-    /// Secret answer: NAME=@FILE reads it from a file, NAME alone asks for it, or reads a line of standard input
+    /// Secret answer: NAME=@FILE reads it from a file, NAME=- from standard input; NAME alone asks for it, or reads a line of standard input
     #[arg(long, value_parser = parse_secret, value_name = "NAME[=@FILE]")]
     secret_set: Vec<SecretVariable>,
 }
@@ -83,7 +83,7 @@ pub(crate) struct PrCreateArgs {
     branch: Option<String>,
 
     /// Value of the Secret that the automation asks for: NAME=@FILE reads it from a file, NAME=- from standard input; NAME alone asks for it, or
-    /// reads a line of standard input. Those that the automation makes may be left out
+    /// reads a line of standard input. May be given several times. Those that the console generates may be left out
     #[arg(long, value_parser = parse_secret, value_name = "NAME[=@FILE]")]
     secret: Vec<SecretVariable>,
 

@@ -105,8 +105,8 @@ pub(crate) struct ScmWebhookUnregisterArgs {
 
 /// Make the address that a webhook of a git host sends to
 ///
-/// At the host you make the webhook yourself, with this address and secret; `register` makes both. It is believed for repositories of the owner that the connection
-/// may touch.
+/// At the host you make the webhook yourself, with this address and secret; `register` makes both. It is believed for repositories of the
+/// owner that the connection may touch.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   openssl rand -hex 32 > secret.txt

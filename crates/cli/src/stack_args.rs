@@ -124,8 +124,8 @@ pub(crate) struct StackSettingsArgs {
     #[arg(long, value_parser = parse_pair, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<(String, String)>,
 
-    /// Secret variable of the environment of its runs: NAME=@FILE reads it from a file, NAME alone asks for it, or reads a line of
-    /// standard input; may be given several times
+    /// Secret variable of the environment of its runs: NAME=@FILE reads it from a file, NAME=- from standard input; NAME alone asks for
+    /// it, or reads a line of standard input; may be given several times
     #[arg(long, value_parser = parse_secret, value_name = "NAME[=@FILE]")]
     pub(crate) secret_env: Vec<SecretVariable>,
 

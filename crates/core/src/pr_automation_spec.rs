@@ -157,7 +157,7 @@ pub struct PrSecretEntry {
     /// What it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub documentation: Option<String>,
-    /// It is made by chance, and not asked.
+    /// The console generates it where it is not given.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub autogenerate: bool,
 }

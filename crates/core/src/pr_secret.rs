@@ -105,7 +105,7 @@ impl PrSecretState {
 pub struct PrSecretValue {
     /// Its name.
     pub name: String,
-    /// It was made by chance.
+    /// The console generated it.
     #[serde(default)]
     pub generated: bool,
 }

@@ -17,7 +17,6 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
     QuerySelect, Select,
 };
-use uuid::Uuid;
 
 use crate::convert::{json, to_json, word};
 use crate::database::Database;

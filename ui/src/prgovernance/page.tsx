@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { IconPencil, IconPlus, IconTrash } from '@tabler/icons-react';
 
 import { graphql } from '../generated';
-import { ask } from '../lib/client';
+import { ApiError, ask } from '../lib/client';
 import type { RowOf } from '../lib/list';
 import { quoted } from '../lib/text';
 import { Action } from '../parts/action';
@@ -167,13 +167,21 @@ function Actions({ governance }: { governance: Governance }) {
         label="Delete"
         icon={IconTrash}
         {...right}
-        explains="Its secret is forgotten. It is refused while an automation names it or an open pull request has it."
+        explains="Its secret is forgotten. The console refuses that while an automation names it or an open pull request has it."
         command={`plural pr governance delete ${quoted(name)}`}
         run={() => ask(Delete, { id })}
         done="Deleted the governance"
       />
     </>
   );
+}
+
+/** The console makes a governance or changes the one that has the name: whoever adds one means no other. */
+async function refuseKnown(name: string): Promise<void> {
+  const { list } = await ask(Governances, { q: name });
+  if ((list?.edges ?? []).some((edge) => edge?.node?.name === name)) {
+    throw new ApiError('there is a governance with this name already', 'INVALID');
+  }
 }
 
 export function List() {
@@ -219,11 +227,11 @@ export function List() {
               .filter((word) => word !== '')
               .join(' ')
           }
-          run={(values) =>
-            ask(Upsert, {
-              attributes: attributes(values, (values['name'] ?? '').trim(), values['connection'] ?? ''),
-            })
-          }
+          run={async (values) => {
+            const name = (values['name'] ?? '').trim();
+            await refuseKnown(name);
+            return ask(Upsert, { attributes: attributes(values, name, values['connection'] ?? '') });
+          }}
           done="Added the governance"
         />
       }

@@ -272,7 +272,7 @@ function Wizard({ instance, automation }: { instance: Instance; automation: Aski
               {preview.data && <Previewed automation={automation} preview={preview.data} again={() => look(overwrites)} />}
               {preview.data && isNewest && (
                 <Text size="sm">
-                  The repository is so already. To go on records that it is of the newest version, and opens no pull request.
+                  The repository is so already. Nothing is to change: only its version is recorded, and no pull request is opened.
                 </Text>
               )}
               {conflicts.length > 0 && (

@@ -110,7 +110,7 @@ pub(crate) struct PrSecretEntry {
     name: Option<String>,
     /// What it is.
     documentation: Option<String>,
-    /// It is made by chance, and not asked.
+    /// The console generates it where it is not given.
     autogenerate: Option<bool>,
 }
 

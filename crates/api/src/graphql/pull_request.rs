@@ -413,7 +413,7 @@ impl PullRequestMutation {
         )]
         idempotency_key: Option<String>,
         #[graphql(
-            desc = "Values of the Secret that the automation asks for, by name: an object of texts. Those that are made by chance may be left out."
+            desc = "Values of the Secret that the automation asks for, by name: an object of texts. Those that the console generates may be left out."
         )]
         secrets: Option<Json>,
     ) -> Nullable<PullRequest> {

@@ -95,7 +95,7 @@ impl PullRequestSecretEntry {
         Some(self.0.name.as_str())
     }
 
-    /// It was made by chance.
+    /// The console generated it.
     async fn generated(&self) -> Option<bool> {
         Some(self.0.generated)
     }

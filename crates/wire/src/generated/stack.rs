@@ -516,7 +516,7 @@ pub struct DeleteStack {
     pub id: String,
     /// Of a stack without a source whose state has resources, the id of its version: you know what nothing knows of any more.
     pub forget: Option<String>,
-    /// Stacks that depend on it, and services that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any.
+    /// Stacks that depend on it, and services and contexts that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any.
     pub leave_dependents: Option<bool>,
 }
 
@@ -538,7 +538,7 @@ pub struct DetachStack {
     pub id: String,
     /// Where the state has resources, the id of its version: you know what nothing knows of any more.
     pub forget: Option<String>,
-    /// Stacks that depend on it, and services that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any.
+    /// Stacks that depend on it, and services and contexts that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any.
     pub leave_dependents: Option<bool>,
 }
 

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use plural_app::agent::{AgentReport, ReportedService};
 use plural_app::agent_poll::{PollAsked, ServiceSpec};
-use plural_core::service_error::ServiceError;
-use plural_core::sync::SyncReport;
 use plural_testkit::{TestDatabase, each_database, eventually};
 use serde_json::{Value, json};
 
@@ -87,27 +84,7 @@ async fn a_sensitive_output_of_a_context_is_shown_to_nobody_and_masked_for_reade
     let service = w.reads_context().await;
     w.gives(1, outputs("10.0.0.1")).await;
     let spec = w.told_contexts(&given("10.0.0.1")).await;
-    let error = ServiceError {
-        source: "sync".into(),
-        message: format!("the API server refuses {SECRET} at 10.0.0.1"),
-        warning: false,
-        terminal: false,
-        location: None,
-    };
-    let said = ReportedService {
-        id: spec.id,
-        revision_id: spec.revision_id,
-        sequence: spec.sequence,
-        sha: spec.sha,
-        applied: false,
-        destroyed: false,
-        components: None,
-        errors: vec![error],
-        metadata: None,
-        sync: SyncReport::default(),
-    };
-    let report = AgentReport { id: 1, services: vec![said], facts: None };
-    w.t.console.app().agent_report(&w.agent, report).await.unwrap();
+    w.quotes_the_secret(spec).await;
 
     let seen = async |by: &Person| by.data(SHOW, json!({"id": service})).await["serviceDeployment"].clone();
     let (owner, reader) = (seen(&w.t.owner).await, seen(&w.t.reader).await);

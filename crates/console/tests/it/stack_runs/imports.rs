@@ -66,6 +66,31 @@ impl World {
         .await
     }
 
+    /// The agent reports an error of the service that quotes the secret output.
+    pub(super) async fn quotes_the_secret(&self, spec: ServiceSpec) {
+        let error = ServiceError {
+            source: "sync".into(),
+            message: format!("the API server refuses {SECRET} at 10.0.0.1"),
+            warning: false,
+            terminal: false,
+            location: None,
+        };
+        let said = ReportedService {
+            id: spec.id,
+            revision_id: spec.revision_id,
+            sequence: spec.sequence,
+            sha: spec.sha,
+            applied: false,
+            destroyed: false,
+            components: None,
+            errors: vec![error],
+            metadata: None,
+            sync: SyncReport::default(),
+        };
+        let report = AgentReport { id: 1, services: vec![said], facts: None };
+        self.t.console.app().agent_report(&self.agent, report).await.unwrap();
+    }
+
     async fn set_imports(&self, by: &Person, service: &str, stacks: &[&str]) -> Answer {
         let imports: Vec<Value> = stacks.iter().map(|stack| json!({"stackId": stack})).collect();
         by.ask(UPDATE, json!({"id": service, "a": {"imports": imports}})).await
@@ -113,27 +138,7 @@ async fn a_sensitive_output_is_masked_for_readers(database: TestDatabase) {
     let service = w.importer().await;
     w.gives(1, outputs("10.0.0.1")).await;
     let spec = w.told(&given("10.0.0.1")).await;
-    let error = ServiceError {
-        source: "sync".into(),
-        message: format!("the API server refuses {SECRET} at 10.0.0.1"),
-        warning: false,
-        terminal: false,
-        location: None,
-    };
-    let said = ReportedService {
-        id: spec.id,
-        revision_id: spec.revision_id,
-        sequence: spec.sequence,
-        sha: spec.sha,
-        applied: false,
-        destroyed: false,
-        components: None,
-        errors: vec![error],
-        metadata: None,
-        sync: SyncReport::default(),
-    };
-    let report = AgentReport { id: 1, services: vec![said], facts: None };
-    w.t.console.app().agent_report(&w.agent, report).await.unwrap();
+    w.quotes_the_secret(spec).await;
 
     let seen = async |by: &Person| by.data(SHOW, json!({"id": service})).await["serviceDeployment"].clone();
     let (owner, reader) = (seen(&w.t.owner).await, seen(&w.t.reader).await);

@@ -294,6 +294,7 @@ pub(super) const PAGES: &[Followed] = &[
             ("plural pr refresh", "a git host is asked"),
             ("plural pr merge", "a git host is asked"),
             ("plural pr close", "a git host is asked"),
+            ("plural pr windows", "nothing is opened without a git host: `pull_request_merge` has one"),
         ],
         ..NOTHING
     },
@@ -301,6 +302,7 @@ pub(super) const PAGES: &[Followed] = &[
         page: "docs/pr-plans.md",
         not_run: &[
             ("plural pr plan", "agents of clusters are asked"),
+            ("plural pr preview", "a git host is asked: `fleet_previews` has one"),
             ("plural pr release", "a pull request of a fork is needed"),
         ],
         ..NOTHING
@@ -359,6 +361,13 @@ pub(super) const PAGES: &[Followed] = &[
             "plural cd scm-webhooks create",
             "plural cd scm-connections create github --type github --token-file token.txt",
         )],
+        not_run: &[
+            (
+                "plural cd scm-webhooks register",
+                "a git host is asked: `scm_webhooks` of the console's tests has one",
+            ),
+            ("plural cd scm-webhooks unregister", "a git host is asked"),
+        ],
         ..NOTHING
     },
     Followed {

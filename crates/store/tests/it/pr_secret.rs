@@ -275,8 +275,12 @@ async fn what_an_earlier_release_records_of_an_instance_reaches_its_secret(datab
     let begun = w.create(json!({"user": VALUE})).await.unwrap();
     w.end(begun.id, PrStatus::Open).await;
     let (at, store) = (w.door.app.now(), &w.door.database);
-    // It does not know of Secrets.
+    // It does not know of Secrets, nor that a merge into another branch brings nothing.
     run(&w.door, "UPDATE pr_instances SET state = 'ACTIVE'").await;
+    run(&w.door, "UPDATE pull_requests SET facts = '{\"base\": \"mine\"}'").await;
+    assert_eq!(store.pr_secrets_forget(at - KEPT, at).await.unwrap(), 0);
+    assert_eq!(w.secret(begun.id).await.state, PrSecretState::Waiting);
+    run(&w.door, "UPDATE pull_requests SET facts = '{\"base\": \"main\"}'").await;
     assert_eq!(store.pr_secrets_forget(at - KEPT, at).await.unwrap(), 0);
     assert_eq!(w.secret(begun.id).await.state, PrSecretState::Due);
     assert_ne!(w.mark().await, 0);

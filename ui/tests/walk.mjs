@@ -544,7 +544,7 @@ async function pulls(url) {
   const cancelled = asked.filter((body) => body.includes('mutation CancelPullRequestMerge('));
   assert.deepEqual(JSON.parse(cancelled[0]).variables, { id: 'pr15' });
   // What its governance did not confirm is not merged.
-  await page.goto(`${url}/settings/pull-requests/pr15`);
+  await page.goto(`${url}/settings/pull-requests/pr30`);
   await settled(page);
   await stands.getByText('Says no').waitFor();
   await page.getByRole('button', { name: 'Merge', exact: true }).press('Enter');

@@ -111,6 +111,8 @@ pub trait PrSecretStore: Send + Sync + 'static {
     /// What the agent of a cluster says of one, with an audit line where that is done. Of others, and of what was not asked, nothing changes.
     async fn pr_secret_told(&self, cluster: ClusterId, told: &PrSecretTold, by: &AuditEntry) -> Result<()>;
     /// Forgets values that were asked for before a time and that no cluster has: of how many.
+    ///
+    /// Before that, Secrets follow what a console of an earlier release recorded of their instances.
     async fn pr_secrets_forget(&self, before: DateTime<Utc>, at: DateTime<Utc>) -> Result<u64>;
 }
 

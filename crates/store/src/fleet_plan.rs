@@ -23,7 +23,7 @@ use plural_core::repository::Repository;
 use plural_core::service::GitRef;
 use plural_core::specs::without_nul;
 use plural_core::{Error, Result};
-use sea_orm::sea_query::Condition;
+use sea_orm::sea_query::{Condition, Expr, ExprTrait as _};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
     QueryOrder, QuerySelect, Select,
@@ -364,6 +364,8 @@ impl FleetPlanStore for Database {
     async fn fleet_plan_targets(&self, repository: RepositoryId) -> Result<Vec<FleetTarget>> {
         use service::row::Column;
         let doing = "reading a repository's services";
+        // A rendering may name the repository, too: whether it does is in its text. Those of all other services are not read.
+        let named = Expr::col(Column::Rendering).cast_as("text").like(format!("%{}%", repository.uuid()));
         let rows: Vec<Target> = service::row::Entity::find()
             .select_only()
             .columns([
@@ -375,12 +377,7 @@ impl FleetPlanStore for Database {
                 Column::Rendering,
                 Column::ClosureDigest,
             ])
-            // A rendering may name the repository, too: which one it does is in its text.
-            .filter(
-                Condition::any()
-                    .add(Column::RepositoryId.eq(repository.uuid()))
-                    .add(Column::Rendering.is_not_null()),
-            )
+            .filter(Condition::any().add(Column::RepositoryId.eq(repository.uuid())).add(named))
             .filter(Column::DeletedAt.is_null())
             .filter(Column::Pin.is_null())
             // One that was never fetched has nothing that an agent could answer with.

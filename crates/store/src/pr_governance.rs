@@ -202,6 +202,15 @@ impl PrGovernanceStore for Database {
                 "open pull requests have the governance, and would be merged without it: have them merged or closed first",
             ));
         }
+        // Of those that are over and that it was not told so of yet: nobody wants it back any more.
+        let forgets = pull_request::row::ActiveModel { governance_state: set(None), ..Default::default() };
+        Entity::update_many()
+            .set(forgets)
+            .filter(Column::GovernanceId.eq(id))
+            .filter(Column::GovernanceState.is_not_null())
+            .exec(&write.tx)
+            .await
+            .map_err(db(DOING))?;
         row::Entity::delete_by_id(id).exec(&write.tx).await.map_err(|cause| {
             if is_foreign_key(&cause) {
                 // Whoever asks may not know of the automations, so none is named.

@@ -11,11 +11,12 @@ use plural_core::ids::{ClusterId, PrInstanceId, ProjectId, PullRequestId};
 use plural_core::policy::PolicyNoun;
 use plural_core::pr_instance::PrInstanceState;
 use plural_core::pr_secret::{PrSecret, PrSecretState};
+use plural_core::pull_request_life::PrFacts;
 use plural_core::{Error, Result};
-use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::sea_query::{Condition, Expr, Query};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
-    QuerySelect, Select,
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
+    QueryOrder, QuerySelect, Select,
 };
 
 use crate::convert::{json, to_json, word};
@@ -24,7 +25,7 @@ use crate::error::db;
 use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::transaction::{Write, set};
-use crate::{cluster, policy, pr_instance};
+use crate::{cluster, policy, pr_instance, pull_request};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -60,6 +61,8 @@ const STATE: &str = "the state of a secret of a pull request";
 /// What is said where values were forgotten.
 const CLOSED: &str = "its values were forgotten when the pull request was closed, or merged into another branch: open another one";
 const EXPIRED: &str = "its values were forgotten, as no cluster had them in time: open another pull request";
+/// Secrets that one pass brings to how their instances stand.
+const MOST_LATE: u64 = 200;
 
 impl TryFrom<row::Model> for PrSecret {
     type Error = Error;
@@ -214,7 +217,9 @@ impl PrSecretStore for Database {
     }
 
     async fn pr_secrets_forget(&self, before: DateTime<Utc>, at: DateTime<Utc>) -> Result<u64> {
-        let write = self.write().await?;
+        let mut write = self.write().await?;
+        let late = late_in_tx(&write.tx).await?;
+        settle(&mut write, &late, at).await?;
         let done = row::Entity::update_many()
             .col_expr(row::Column::State, Expr::value(PrSecretState::Forgotten.as_str()))
             .col_expr(row::Column::Message, Expr::value(EXPIRED))
@@ -229,6 +234,67 @@ impl PrSecretStore for Database {
         write.commit().await?;
         Ok(done.rows_affected)
     }
+}
+
+/// Instances that do not stand as their Secrets do: a console of the release before this one records how an instance stands, and nothing of
+/// its Secret.
+async fn late_in_tx(tx: &impl ConnectionTrait) -> Result<Vec<PrInstanceId>> {
+    let are = |states: &[PrInstanceState]| {
+        let mut ids = Query::select();
+        ids.column(pr_instance::row::Column::Id).from(pr_instance::row::Entity).and_where(
+            pr_instance::row::Column::State.is_in(states.iter().copied().map(PrInstanceState::as_str)),
+        );
+        ids
+    };
+    let over = are(&[PrInstanceState::Active, PrInstanceState::Abandoned, PrInstanceState::Removed]);
+    let waits = Condition::all()
+        .add(row::Column::State.eq(PrSecretState::Waiting.as_str()))
+        .add(row::Column::InstanceId.in_subquery(over));
+    let stays = Condition::all()
+        .add(row::Column::State.is_in([PrSecretState::Due.as_str(), PrSecretState::Written.as_str()]))
+        .add(row::Column::InstanceId.in_subquery(are(&[PrInstanceState::Removed])));
+    let late: Vec<(uuid::Uuid, uuid::Uuid)> = row::Entity::find()
+        .select_only()
+        .columns([row::Column::Id, row::Column::InstanceId])
+        .filter(Condition::any().add(waits).add(stays))
+        .limit(MOST_LATE)
+        .into_tuple()
+        .all(tx)
+        .await
+        .map_err(db(READING))?;
+    let pulls: Vec<(uuid::Uuid, Option<JsonValue>)> = pull_request::row::Entity::find()
+        .select_only()
+        .columns([pull_request::row::Column::Id, pull_request::row::Column::Facts])
+        .filter(pull_request::row::Column::Id.is_in(late.iter().map(|(pull, _)| *pull)))
+        .into_tuple()
+        .all(tx)
+        .await
+        .map_err(db(READING))?;
+    let bases: Vec<(uuid::Uuid, String)> = pr_instance::row::Entity::find()
+        .select_only()
+        .columns([pr_instance::row::Column::Id, pr_instance::row::Column::Base])
+        .filter(pr_instance::row::Column::Id.is_in(late.iter().map(|(_, instance)| *instance)))
+        .into_tuple()
+        .all(tx)
+        .await
+        .map_err(db(READING))?;
+    let mut found = Vec::with_capacity(late.len());
+    for (pull, instance) in late {
+        let facts = pulls.iter().find(|(id, _)| *id == pull).and_then(|(_, facts)| facts.clone());
+        let facts = facts.map(|facts| json::<PrFacts>(facts, pull_request::FACTS)).transpose()?;
+        let into = facts.and_then(|facts| facts.base);
+        let base = bases.iter().find(|(id, _)| *id == instance).map(|(_, base)| short(base));
+        // What was merged into another branch brings nothing.
+        if into.is_none_or(|into| base == Some(short(&into))) {
+            found.push(PrInstanceId::from_uuid(instance));
+        }
+    }
+    Ok(found)
+}
+
+/// A branch by its short name, as hosts tell it.
+fn short(branch: &str) -> &str {
+    branch.strip_prefix("refs/heads/").unwrap_or(branch)
 }
 
 /// Records a Secret with the pull request that brings it.

@@ -138,8 +138,9 @@ const SOON = 1000;
 
 const isGoingOn = ({ phase }: Pick<Plan, 'phase'>) => phase === 'LOOKING' || phase === 'ASKED';
 
-/** Runs of stacks that have no plan yet. */
-const isPlanning = ({ stacks }: Pick<Plan, 'stacks'>) =>
+/** Runs of stacks that have no plan yet. Of a plan that another one took the place of, none begins any more. */
+const isPlanning = ({ phase, stacks }: Pick<Plan, 'phase' | 'stacks'>) =>
+  phase === 'DONE' &&
   listed(stacks).some(({ run, problem }) =>
     run == null ? problem == null : ['QUEUED', 'PENDING', 'RUNNING'].includes(run.status) && run.plan == null,
   );

@@ -89,6 +89,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
             "poll_pull_requests",
             "poll_stack_pulls",
             "forget_pr_secrets",
+            "merge_in_windows",
             "prune_stack_runs",
             "prune_fleet_previews",
         ]

@@ -1,6 +1,6 @@
 //! Keys of requests for pull requests, and Secrets that automations ask for. The release before this one does not see the new tables: it opens
 //! a second pull request for a request that it is sent once more, opens none with an automation that needs a Secret, and seals nothing of
-//! them anew.
+//! them anew. What it records of an instance reaches the Secret within an hour, by a console of this release.
 
 use sea_orm_migration::async_trait::async_trait;
 use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager};

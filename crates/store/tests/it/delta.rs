@@ -110,7 +110,10 @@ async fn old_rows_go_and_who_is_far_behind_reads_everything(database: TestDataba
         if read.deltas.is_empty() { Err(format!("{read:?}")) } else { Ok(read) }
     })
     .await;
-    assert!(matches!(read.deltas[0], Delta::Service { service_id, .. } if service_id == second.id), "{read:?}");
+    assert!(
+        matches!(read.deltas[0], Delta::Service { service_id, .. } if service_id == second.id),
+        "{read:?}"
+    );
     assert!(!read.skipped && read.position > head);
 }
 

@@ -99,6 +99,14 @@ async fn a_step_counts_until_the_head_moves(database: TestDatabase) {
     assert!(store.pull_request_review_state(opened.id).await.unwrap().is_some());
     read(B, PrStatus::Merged, 4).await;
     assert_eq!(review().await.phase, PrReviewPhase::Close);
+
+    // One that is gone wants nothing back.
+    let links =
+        PrAutomationLinksChange { governance_id: Change::Clear, ..PrAutomationLinksChange::default() };
+    let change = PrAutomationChange { links, ..PrAutomationChange::default() };
+    door.app.pr_automation_update(&door.admin, automation.id, change).await.unwrap();
+    door.app.pr_governance_delete(&door.admin, governance.id).await.unwrap();
+    assert!(store.pull_request_review_state(opened.id).await.unwrap().is_none());
 }
 
 async fn one_has_the_governance_that_it_was_asked_with(database: TestDatabase) {

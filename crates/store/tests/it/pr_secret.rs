@@ -26,7 +26,7 @@ use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value, json};
 
-use crate::door::Door;
+use crate::{data_keys::run, door::Door};
 
 each_database!(
     values_are_kept_from_the_request_until_the_cluster_has_them,
@@ -34,6 +34,7 @@ each_database!(
     values_are_forgotten_with_a_pull_request_that_is_closed,
     a_merge_into_another_branch_brings_and_takes_nothing,
     values_are_forgotten_after_a_while,
+    what_an_earlier_release_records_of_an_instance_reaches_its_secret,
     what_cannot_be_made_is_refused_at_once,
 );
 
@@ -210,7 +211,8 @@ async fn what_is_taken_away_is_deleted(database: TestDatabase) {
     let filter = PrInstanceFilter::default();
     let page = w.door.app.list::<PrInstance>(&w.door.admin, &filter, &PageArgs::default()).await.unwrap();
     let id = page.into_nodes().remove(0).id;
-    let ask = || PrInstanceAsk { id, context: Map::new(), allow_conflicts: false, overwrite: false, key: None };
+    let ask =
+        || PrInstanceAsk { id, context: Map::new(), allow_conflicts: false, overwrite: false, key: None };
     let gone = w.door.app.pr_instance_uninstall(&w.door.admin, ask(), false).await.unwrap();
     assert!(w.poll(Vec::new()).await.is_empty(), "it is not merged yet");
     // Nothing is left to change in the repository: what the instance is follows without a pull request.
@@ -296,6 +298,26 @@ async fn values_are_forgotten_after_a_while(database: TestDatabase) {
         assert_eq!(w.secret(of).await.state, expected);
     }
     assert!(w.poll(Vec::new()).await.is_empty());
+}
+
+async fn what_an_earlier_release_records_of_an_instance_reaches_its_secret(database: TestDatabase) {
+    let w = World::new(database).await;
+    let begun = w.create(json!({"user": VALUE})).await.unwrap();
+    w.end(begun.id, PrStatus::Open).await;
+    let (at, store) = (w.door.app.now(), &w.door.database);
+    // It does not know of Secrets, nor that a merge into another branch brings nothing.
+    run(&w.door, "UPDATE pr_instances SET state = 'ACTIVE'").await;
+    run(&w.door, "UPDATE pull_requests SET facts = '{\"base\": \"mine\"}'").await;
+    assert_eq!(store.pr_secrets_forget(at - KEPT, at).await.unwrap(), 0);
+    assert_eq!(w.secret(begun.id).await.state, PrSecretState::Waiting);
+    run(&w.door, "UPDATE pull_requests SET facts = '{\"base\": \"main\"}'").await;
+    assert_eq!(store.pr_secrets_forget(at - KEPT, at).await.unwrap(), 0);
+    assert_eq!(w.secret(begun.id).await.state, PrSecretState::Due);
+    assert_ne!(w.mark().await, 0);
+    w.poll(told(begun.id, PrSecretOutcome::Written, None)).await;
+    run(&w.door, "UPDATE pr_instances SET state = 'REMOVED'").await;
+    assert_eq!(store.pr_secrets_forget(at - KEPT, at).await.unwrap(), 0);
+    assert_eq!(w.secret(begun.id).await.state, PrSecretState::Deleting);
 }
 
 async fn what_cannot_be_made_is_refused_at_once(database: TestDatabase) {

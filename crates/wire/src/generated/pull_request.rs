@@ -168,7 +168,7 @@ pub struct CreatePullRequest {
     pub wait: Option<bool>,
     /// 1 to 128 printable characters of your own: asked once more with the same within 24 hours, there is one pull request.
     pub idempotency_key: Option<String>,
-    /// Values of the Secret that the automation asks for, by name: an object of texts. Those that are made by chance may be left out.
+    /// Values of the Secret that the automation asks for, by name: an object of texts. Those that the console generates may be left out.
     pub secrets: Option<String>,
 }
 

@@ -129,7 +129,7 @@ pub struct PullRequestSecret {
 pub struct PullRequestSecretEntry {
     /// Its name.
     pub name: Option<String>,
-    /// It was made by chance.
+    /// The console generated it.
     pub generated: Option<bool>,
 }
 

@@ -286,7 +286,8 @@ async function takesAway(page) {
   await dialog.getByText(/apps\/shop\.yaml: it was changed since/).waitFor();
   await dialog.getByLabel(/^Type/).fill(repository);
   await dialog.getByRole('button', { name: 'Uninstall', exact: true }).click();
-  await dialog.getByRole('link', { name: 'see how far it is' }).click();
+  // The page says so at once, and is called as its pull request once that has a title.
+  await page.getByRole('alert').getByRole('link', { name: 'Uninstall: Add shop', exact: true }).click(PATIENCE);
   await headed(page, 'Uninstall: Add shop');
 }
 

@@ -161,3 +161,6 @@ export function followConnection(queries: QueryClient): () => void {
       for (const observer of query.observers) observer.setOptions(observer.options);
   });
 }
+
+/** Milliseconds between two looks at one that is being opened: somebody waits for it. */
+export const SOON = 700;

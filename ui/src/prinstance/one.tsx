@@ -91,17 +91,8 @@ function Actions({ instance }: { instance: Instance }) {
         fields={secretFields(secrets)}
         confirm={repository ?? id}
         command={`plural pr uninstall ${quoted(id)}${secrets.map((name) => ` --secret-set ${quoted(name)}`).join('')}`}
-        run={async (values) => (await ask(Uninstall, { id, context: secretsOf(secrets, values) })).uninstallPrInstance}
+        run={(values) => ask(Uninstall, { id, context: secretsOf(secrets, values) })}
         done="The pull request is being opened"
-        tells={(made) => (
-          <Text size="sm">
-            The pull request is being opened:{' '}
-            <RouteLink to={made == null ? paths.settings('pull-requests') : paths.setting('pull-requests', made.id)}>
-              see how far it is
-            </RouteLink>
-            .
-          </Text>
-        )}
       />
     </>
   );

@@ -1,9 +1,10 @@
-import { queryOptions } from '@tanstack/react-query';
+import { queryOptions, type Query } from '@tanstack/react-query';
 
 import { graphql } from '../generated';
 import type { PrInstanceQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
 import { listed, type RowOf } from '../lib/list';
+import { again, SOON } from '../lib/poll';
 
 /** First word of the keys of all queries of instances. */
 export const INSTANCES = 'instances';
@@ -200,6 +201,7 @@ export const instanceQuery = (id: string) =>
   queryOptions({
     queryKey: [INSTANCES, 'one', id],
     queryFn: async ({ signal }) => (await ask(PrInstance, { id }, signal)).prInstance,
+    refetchInterval: (asked) => (asked.state.data?.change?.phase === 'PENDING' ? SOON : again(asked as unknown as Query)),
   });
 
 /** What a pull request made what it is, or is to change. */

@@ -3,7 +3,7 @@ import { queryOptions, type Query } from '@tanstack/react-query';
 import { graphql } from '../generated';
 import type { PullRequestQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
-import { again } from '../lib/poll';
+import { again, SOON } from '../lib/poll';
 
 export const PullRequests = graphql(/* GraphQL */ `
   query PullRequests($before: String, $status: PrStatus, $phase: PrPhase, $repository: String, $automationId: ID, $q: String) {
@@ -185,9 +185,6 @@ const Automation = graphql(/* GraphQL */ `
 `);
 
 export type Opened = NonNullable<PullRequestQuery['pullRequest']>;
-
-/** Milliseconds between two looks at one that is being opened: somebody waits for it. */
-const SOON = 700;
 
 /** One pull request. While the console opens it, it is read again and again. */
 export const pullRequestQuery = (id: string) =>

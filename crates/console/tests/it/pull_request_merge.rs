@@ -327,11 +327,17 @@ async fn a_host_that_fails_is_asked_again_inside_of_the_window_only(database: Te
     let merging = &now["merging"];
     assert_eq!((&merging["wish"]["dueAt"], &now["status"]), (&merging["opensAt"], &json!("OPEN")), "{now}");
     assert!(!w.is_in_main("shop"));
-    // It merges, and is not heard.
+    // It looks for conflicts first, and then merges, and is not heard.
     w.host.set_mood(Some(ScmMood::HalfAnswers));
     w.opens(&id).await;
     w.pass().await;
-    eventually(SHORTLY, async || w.is_in_main("shop")).await;
+    w.time_passes().await;
+    w.pass().await;
+    eventually(SHORTLY, async || {
+        let now = w.read(&id).await;
+        if w.is_in_main("shop") { Ok(()) } else { Err(now.to_string()) }
+    })
+    .await;
     w.host.set_mood(None);
     w.time_passes().await;
     w.pass().await;

@@ -151,6 +151,7 @@ impl World {
         }
         if about(&self.scm)
             || about(&json!({"id": self.scm["webhook"]}))
+            || about(&json!({"id": self.scm["governance"]}))
             || self.scm["name"].as_str().is_some_and(names)
         {
             self.scm = make_scm(t).await;

@@ -408,6 +408,9 @@ async function forms(url) {
   await page.close();
 }
 
+/** The value of the Secret that an automation asks for. */
+const secretOf = (page) => page.getByLabel(/^password/).first();
+
 /** A form is filled in, told what is wrong as it is typed, and shows the diff before anything is opened. No secret leaves the page. */
 async function selfService(url) {
   const page = await open();
@@ -449,6 +452,8 @@ async function selfService(url) {
   const token = page.getByLabel(/^token/).first();
   await token.fill('s3cr3t-of-the-walk');
   assert.equal(await token.getAttribute('type'), 'password');
+  await page.getByRole('button', { name: 'Next', exact: true }).click();
+  await secretOf(page).fill('s3cr3t-of-the-cluster');
   await page.getByRole('button', { name: 'Show what would change' }).click();
   // The console has the last word: what it refuses stands at its field.
   await page.getByText('Must be new: a cluster has this name.').waitFor();
@@ -456,6 +461,9 @@ async function selfService(url) {
   await page.getByLabel(/^name/).fill('shop');
   await page.getByText('Must be new').waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'Next', exact: true }).click();
+  await token.waitFor();
+  await page.getByRole('button', { name: 'Next', exact: true }).click();
+  await secretOf(page).waitFor();
   await page.getByRole('button', { name: 'Show what would change' }).click();
   await page.getByText('2 files would change').waitFor();
   const file = page.getByRole('region', { name: 'Changes of apps/shop.yaml' });

@@ -215,7 +215,7 @@ impl Agent {
         let shutdown = Shutdown::new();
         let stop = shutdown.signal();
         let task = tokio::spawn(async move {
-            let working = work(Arc::clone(&core), client, Arc::clone(&lease), engine, keep_alive);
+            let working = Box::pin(work(Arc::clone(&core), client, Arc::clone(&lease), engine, keep_alive));
             if stop.or(working).await.is_none() {
                 core.renders.leave();
                 lease.release().await;

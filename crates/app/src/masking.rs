@@ -216,7 +216,9 @@ impl App {
                 values.were_others();
             }
             let outputs = self.context_output_secrets(context).await?;
-            outputs.iter().for_each(|value| values.add(value));
+            for output in &outputs {
+                values.add(output);
+            }
             if context.context.imports.iter().any(|import| import.sensitive) {
                 // As with those of the service's own imports, below.
                 values.were_others();

@@ -287,10 +287,10 @@ impl App {
         let mut plain = Vec::new();
         for guarded in found {
             let context: Authorized<ServiceContext, Read> = guarded.clone().authorize(ctx)?;
-            if !context.hides() {
-                plain.push(context.id);
-            } else {
+            if context.hides() {
                 guarded.authorize::<Write>(ctx)?;
+            } else {
+                plain.push(context.id);
             }
         }
         Ok(ContextsRequest { ids, plain })

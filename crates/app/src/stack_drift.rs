@@ -135,7 +135,7 @@ impl App {
         };
         let Some(run) = self.store.stack_run_move(actor, run.id, &change).await? else { return Ok(None) };
         self.run_unlocks(&run).await?;
-        self.run_over(&run).await?;
+        Box::pin(self.run_over(&run)).await?;
         Ok(Some(run))
     }
 

@@ -163,7 +163,7 @@ impl App {
         );
         if run.kind == RunKind::Destroy && run.status == RunStatus::Successful {
             // The run has ended well all the same. What keeps its stack may pass: the loop tries again.
-            if let Err(error) = self.stack_destroyed(run.stack_id).await {
+            if let Err(error) = Box::pin(self.stack_destroyed(run.stack_id)).await {
                 let error = error.log_text();
                 tracing::warn!(stack.id = %run.stack_id, error, "cannot delete a stack that was destroyed; trying again");
             }

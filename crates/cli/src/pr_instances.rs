@@ -373,7 +373,7 @@ pub(crate) async fn upgrade(
         let made = client.send(&asked).await?;
         return pr_open::previewed(&made, &output, terminal);
     }
-    let (wait, idempotency_key) = (Some(!no_wait), once.key());
+    let (wait, idempotency_key) = (Some(!no_wait), Some(once.key()));
     let (allow_conflicts, overwrite) = (Some(allow_conflicts), Some(overwrite));
     let asked = UpgradePrInstance { id, context, allow_conflicts, overwrite, wait, idempotency_key };
     let made = client.send_keyed(&asked).await?;
@@ -391,7 +391,7 @@ pub(crate) async fn uninstall(
         let made = client.send(&PreviewPrInstanceUninstall { id, context }).await?;
         return pr_open::previewed(&made, &output, terminal);
     }
-    let (wait, idempotency_key) = (Some(!no_wait), once.key());
+    let (wait, idempotency_key) = (Some(!no_wait), Some(once.key()));
     let asked = UninstallPrInstance { id, context, wait, idempotency_key };
     let made = client.send_keyed(&asked).await?;
     pr_open::opened(&made, no_wait, &output, terminal)

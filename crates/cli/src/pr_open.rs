@@ -113,8 +113,8 @@ impl OnceArgs {
     }
 
     /// The key; one that nobody else has where none is given: what is sent again after an answer was lost is the same request.
-    pub(crate) fn key(self) -> Option<String> {
-        Some(self.idempotency_key.unwrap_or_else(|| Uuid::new_v4().to_string()))
+    pub(crate) fn key(self) -> String {
+        self.idempotency_key.unwrap_or_else(|| Uuid::new_v4().to_string())
     }
 }
 
@@ -185,7 +185,7 @@ pub(crate) async fn create(
         values.insert(name, value.into());
     }
     let secrets = (!values.is_empty()).then(|| Value::Object(values).to_string());
-    let (wait, idempotency_key) = (Some(!no_wait), once.key());
+    let (wait, idempotency_key) = (Some(!no_wait), Some(once.key()));
     let asked = CreatePullRequest { id, identifier, branch, context, wait, idempotency_key, secrets };
     let made = client.send_keyed(&asked).await?;
     opened(&made, no_wait, &output, terminal)

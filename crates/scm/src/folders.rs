@@ -260,8 +260,7 @@ async fn walk(
                 (folder, deep, list)
             });
         }
-        let lists: Vec<(Folder, bool, Result<Arc<List<Entry>>>)> =
-            stream::iter(lists).buffered(AT_ONCE).collect().await;
+        let lists: Vec<_> = stream::iter(lists).buffered(AT_ONCE).collect().await;
         for (folder, deep, list) in lists {
             let list = list?;
             if list.cut && deep {

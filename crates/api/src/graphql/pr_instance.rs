@@ -293,6 +293,7 @@ pub(crate) struct PrInstanceMutation;
 impl PrInstanceMutation {
     /// Brings what was generated to what the newest version of its automation makes, by a pull request; needs the right to open some with the
     /// automation. What people changed since stays, where it is of other lines.
+    #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
     async fn upgrade_pr_instance(
         &self,
         ctx: &Context<'_>,

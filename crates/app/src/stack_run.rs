@@ -479,7 +479,7 @@ impl App {
             return Ok(run);
         }
         // Where it has to wait, it stays approved.
-        self.run_applies(&run).await?;
+        Box::pin(self.run_applies(&run)).await?;
         self.stack_run_again(id).await
     }
 

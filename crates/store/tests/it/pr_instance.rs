@@ -149,7 +149,7 @@ async fn an_instance_follows_its_pull_request(database: TestDatabase) {
     assert_eq!(pending.made.version.spec, automation.spec);
     assert_eq!(pending.made.version.parts, Some(PrParts::default()), "it takes nothing from elsewhere");
     let of = |id| PrInstanceFilter { pull_request_id: Some(id), ..PrInstanceFilter::default() };
-    assert_eq!(listed(&door, of(begun.id)).await, [pending.clone()]);
+    assert_eq!(listed(&door, of(begun.id)).await, std::slice::from_ref(&pending));
     assert!(listed(&door, of(PullRequestId::new())).await.is_empty());
     assert_eq!(Value::Object(pending.made.answers.known.clone()), json!({"name": "shop"}));
     assert_eq!(pending.made.answers.secret, ["key"]);

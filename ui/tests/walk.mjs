@@ -28,12 +28,11 @@ const isSetting = (path) => path.startsWith('/settings/');
 
 /** What is walked together: each part takes a minute or two on an idle machine. */
 const PARTS = {
-  // Colours are the same however many rows there are: both schemes are judged with a few.
-  none: { rows: 0, paths: (_, colorScheme) => (colorScheme === 'dark' ? walked.each : []) },
+  none: { rows: 0, paths: () => walked.each },
   few: { rows: 3, paths: () => walked.each },
   tabs: { rows: 3, paths: (_, colorScheme) => (colorScheme === 'light' ? walked.once.filter((path) => !isSetting(path)) : []) },
   settings: { rows: 3, paths: (_, colorScheme) => (colorScheme === 'light' ? walked.once.filter(isSetting) : []) },
-  many: { rows: 3000, paths: (_, colorScheme) => (colorScheme === 'light' ? walked.each : []) },
+  many: { rows: 3000, paths: () => walked.each },
   phone: { rows: 3000, paths: () => [], narrow: walked.narrow },
   stacks: { rows: 3000, paths: () => OF_STACKS, narrow: OF_STACKS },
   hands: { rows: 3000, paths: () => [] },

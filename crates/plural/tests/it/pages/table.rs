@@ -220,7 +220,7 @@ pub(super) const PAGES: &[Followed] = &[
             ("--limit 50 > token.txt", "--limit 50 --password-stdin < $PAGE/password > token.txt"),
         ],
         not_run: &[
-            ("cargo build", BUILDS),
+            ("cargo xtask release", BUILDS),
             ("install -m", "it would put a program among those of this machine"),
             (
                 "plural console reset-password",

@@ -98,6 +98,7 @@ impl App {
                     error,
                     changed: by.phase() == RunPhase::Apply,
                     outputs,
+                    interrupted: false,
                 };
                 self.harness_done(by, report).await?;
             }
@@ -230,5 +231,6 @@ impl App {
 
 /// A Job that did not do what it was made for.
 fn ended(by: &HarnessHandle, cancelled: bool, error: Option<String>) -> RunReport {
-    RunReport { succeeded: false, cancelled, error, changed: by.phase() == RunPhase::Apply, outputs: None }
+    let changed = by.phase() == RunPhase::Apply;
+    RunReport { succeeded: false, cancelled, error, changed, outputs: None, interrupted: false }
 }

@@ -34,12 +34,16 @@ pub enum Turn {
 
 /// What follows when a Job says how it ended.
 pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
-    let RunReport { succeeded, cancelled, error, changed, outputs: _ } = report;
+    let RunReport { succeeded, cancelled, error, changed, outputs: _, interrupted } = report;
     let told = |otherwise: &str| error.clone().unwrap_or_else(|| otherwise.to_owned());
     match run.phase {
         RunPhase::Plan => {
             if *cancelled || run.cancel_asked {
                 return Turn::Over(RunStatus::Cancelled, Some(told("it was cancelled; nothing was applied")));
+            }
+            // As where it could not say so any more.
+            if !succeeded && *interrupted {
+                return after_loss(run, &told("its Pod was told to end"), true);
             }
             if !succeeded {
                 return Turn::Over(RunStatus::Failed, Some(told("the plan failed; nothing was applied")));

@@ -171,8 +171,14 @@ async fn finished(
         Ok(secrets) => secrets,
         Err(why) => {
             let error = Some(why.clone());
-            let report =
-                RunReport { succeeded: false, cancelled: false, error, changed: false, outputs: None };
+            let report = RunReport {
+                succeeded: false,
+                cancelled: false,
+                error,
+                changed: false,
+                outputs: None,
+                interrupted: false,
+            };
             let end = console.done(&report).await.err().unwrap_or(End::Failed(why));
             return (Some(report), Err(end));
         }
@@ -187,7 +193,8 @@ async fn finished(
         words.chars().take(LONGEST_ERROR).collect::<String>()
     });
     let cancelled = matches!(worked, Err(End::Cancelled));
-    let mut report = RunReport { succeeded: worked.is_ok(), cancelled, error, changed, outputs };
+    let interrupted = matches!(worked, Err(End::Terminated));
+    let mut report = RunReport { succeeded: worked.is_ok(), cancelled, error, changed, outputs, interrupted };
     let mut reported = match worked {
         // Nobody listens to this Job any more.
         Err(End::Unknown) => Ok(()),

@@ -65,7 +65,7 @@ fn waiting() -> StackRun {
 }
 
 fn report(succeeded: bool) -> RunReport {
-    RunReport { succeeded, cancelled: false, error: None, changed: false, outputs: None }
+    RunReport { succeeded, cancelled: false, error: None, changed: false, outputs: None, interrupted: false }
 }
 
 fn status(turn: &Turn) -> Option<RunStatus> {
@@ -170,6 +170,28 @@ fn an_apply_says_whether_it_may_have_changed_something() {
     assert_eq!(status(&after_job(&asked, &failed)), Some(RunStatus::Cancelled));
     let cancelled = RunReport { cancelled: true, ..failed };
     assert_eq!(status(&after_job(&run, &cancelled)), Some(RunStatus::Cancelled));
+}
+
+#[test]
+fn a_pod_that_is_told_to_end_while_it_plans_is_made_anew() {
+    let told = RunReport { interrupted: true, error: Some("SIGTERM".to_owned()), ..report(false) };
+    let planning = |attempt| StackRun { attempt, ..run(RunStatus::Running, RunPhase::Plan) };
+    let Turn::Again(note) = after_job(&planning(1), &told) else { panic!() };
+    assert!(note.starts_with("SIGTERM; nothing was applied"), "{note}");
+    let Turn::Over(RunStatus::Failed, Some(error)) = after_job(&planning(ATTEMPTS), &told) else { panic!() };
+    assert!(error.contains("nothing was applied"), "{error}");
+    // The agent ends a run that is cancelled in this way.
+    let asked = StackRun { cancel_asked: true, ..planning(1) };
+    assert_eq!(status(&after_job(&asked, &told)), Some(RunStatus::Cancelled));
+
+    // What was applied in part is not begun again.
+    let applying = run(RunStatus::Running, RunPhase::Apply);
+    let Turn::Over(RunStatus::Failed, Some(error)) =
+        after_job(&applying, &RunReport { changed: true, ..told.clone() })
+    else {
+        panic!()
+    };
+    assert!(error.starts_with("SIGTERM; it may have changed something"), "{error}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod fork;
 mod imports;
 mod life;
 mod place;
+mod pod_days;
 mod policy;
 mod tool_days;
 mod web;

@@ -34,7 +34,7 @@ pub(super) const HOLD: &str =
 pub(super) const SAY: &str = "echo \"$1\"\n";
 
 /// A stack whose command of `stage` waits for its FIFO.
-async fn holding(world: &World, stage: &str, more: Value) -> anyhow::Result<String> {
+pub(super) async fn holding(world: &World, stage: &str, more: Value) -> anyhow::Result<String> {
     world.remote.push_files([("shop/hold.sh", HOLD), ("shop/say.sh", SAY)])?;
     let command = |stage: &str, script: &str| json!({"stage": stage, "cmd": "sh", "args": [script, stage]});
     let mut commands = vec![command("PLAN", "say.sh"), command("APPLY", "say.sh")];

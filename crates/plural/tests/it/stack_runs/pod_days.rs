@@ -1,7 +1,7 @@
 //! Bad days of Pods: somebody deletes one, a node is drained, or loses its power. A run ends in words that are true, and nothing is applied
 //! twice.
 //!
-//! On a real control plane, whose Job controller and Pods' finalizers decide what is left.
+//! Most are on a real control plane, whose Job controller and Pods' finalizers decide what is left.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -20,6 +20,7 @@ use super::{
 one_database!(
     sqlite,
     "what the database has to do with it is the state of runs, which killed harnesses have on both";
+    a_plan_whose_pod_is_deleted_on_a_simulated_cluster_is_made_anew,
     a_plan_whose_node_is_drained_is_made_anew,
     a_plan_whose_pod_is_gone_at_once_is_made_anew,
     an_apply_whose_pod_is_deleted_is_not_begun_again,
@@ -52,10 +53,9 @@ async fn until_ended(run: &str, earlier: &[u32]) {
 
 /// A Pod that plans goes. Another Job plans, and nobody has to do anything.
 async fn plans_anew(
-    database: TestDatabase,
+    world: World,
     goes: impl AsyncFn(&World, &str) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let Some(world) = World::real(&database).await? else { return Ok(()) };
     let stack = holding(&world, "PLAN", json!({})).await?;
     let run = world.begun(&stack).await;
     world.prints(&run, "PLAN", "it holds").await;
@@ -78,9 +78,17 @@ async fn plans_anew(
     Ok(())
 }
 
+async fn a_plan_whose_pod_is_deleted_on_a_simulated_cluster_is_made_anew(
+    database: TestDatabase,
+) -> anyhow::Result<()> {
+    let world = World::simulated(&database).await?;
+    plans_anew(world, async |world, run| delete(world, run, &DeleteParams::default()).await).await
+}
+
 /// As `kubectl drain` does it: the harness is told to end.
 async fn a_plan_whose_node_is_drained_is_made_anew(database: TestDatabase) -> anyhow::Result<()> {
-    plans_anew(database, async |world, run| {
+    let Some(world) = World::real(&database).await? else { return Ok(()) };
+    plans_anew(world, async |world, run| {
         let (pods, names) = pods(world, run).await?;
         anyhow::ensure!(!names.is_empty(), "the run has no Pod");
         for name in names {
@@ -93,10 +101,9 @@ async fn a_plan_whose_node_is_drained_is_made_anew(database: TestDatabase) -> an
 
 /// Without a grace the harness says nothing.
 async fn a_plan_whose_pod_is_gone_at_once_is_made_anew(database: TestDatabase) -> anyhow::Result<()> {
-    plans_anew(database, async |world, run| {
-        delete(world, run, &DeleteParams::default().grace_period(0)).await
-    })
-    .await
+    let Some(world) = World::real(&database).await? else { return Ok(()) };
+    plans_anew(world, async |world, run| delete(world, run, &DeleteParams::default().grace_period(0)).await)
+        .await
 }
 
 async fn an_apply_whose_pod_is_deleted_is_not_begun_again(database: TestDatabase) -> anyhow::Result<()> {

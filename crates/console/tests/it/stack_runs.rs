@@ -18,6 +18,7 @@ mod dependencies;
 mod exec;
 mod imports;
 mod limits;
+mod moved_code;
 mod policy;
 mod pulls;
 mod runners;

@@ -7,8 +7,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::error::{Error, Result};
 use crate::ids::{StackId, StackRunId, UserId};
 use crate::run_call::RunReport;
-use crate::stack_run::{RunApproval, RunKind, RunPhase, RunPlan, RunStatus, StackRun};
-use crate::stack_spec::StackApproval;
+use crate::stack_run::{RunApproval, RunKind, RunPhase, RunPlan, RunStatus, RunStep, StackRun, StepStatus};
+use crate::stack_spec::{StackApproval, Stage};
 
 /// A Job that was not heard of for so long is lost.
 const SILENT: TimeDelta = TimeDelta::seconds(60);
@@ -28,8 +28,10 @@ pub enum Turn {
     Waits,
     /// The second Job applies the plan.
     Applies,
-    /// Nothing was applied: another Job of this phase.
+    /// Nothing was applied: another Job of this phase. Only where that is still so when it is carried out.
     Again(String),
+    /// It is over, and nothing was applied. Only where that is still so when it is carried out.
+    Unbegun(RunStatus, String),
 }
 
 /// What follows when a Job says how it ended.
@@ -88,27 +90,40 @@ pub fn changes_nothing(run: &StackRun, plan: &RunPlan) -> bool {
 
 const MAY_HAVE_CHANGED: &str = "it may have changed something: look at the state's rejected versions and errored.tfstate, then plan again";
 
-/// What follows when a Job is gone, or was not heard of, and did not say how it ended. `spoken`: it had been given its input.
-pub fn after_loss(run: &StackRun, why: &str, spoken: bool) -> Turn {
-    let applies = run.phase == RunPhase::Apply && spoken;
-    if applies {
+/// Whether something has begun of what the Job of a run may not do twice, by its steps: of an apply the commands that change something, of
+/// commands that somebody gave each one. The harness says that a step runs before it starts its command.
+pub fn has_begun(run: &StackRun, steps: &[RunStep]) -> bool {
+    let counts = |stage| match stage {
+        Stage::Init => false,
+        Stage::Plan | Stage::Verify => runs_commands(run),
+        Stage::Apply | Stage::Destroy => run.phase == RunPhase::Apply || runs_commands(run),
+    };
+    steps
+        .iter()
+        .any(|step| step.phase == run.phase && step.status != StepStatus::Pending && counts(step.stage))
+}
+
+/// What follows when a Job is gone, or was not heard of, and did not say how it ended. `begun`: what [`has_begun`] says of it; a Job that was
+/// not given its input has begun nothing.
+pub fn after_loss(run: &StackRun, why: &str, begun: bool) -> Turn {
+    if begun && run.phase == RunPhase::Apply {
         let status = if run.cancel_asked { RunStatus::Cancelled } else { RunStatus::Failed };
         return Turn::Over(status, Some(format!("{why}; {MAY_HAVE_CHANGED}")));
     }
     // Nobody knows what commands do that somebody gave, nor whether they may do it twice.
-    if spoken && runs_commands(run) {
+    if begun && runs_commands(run) {
         let status = if run.cancel_asked { RunStatus::Cancelled } else { RunStatus::Failed };
         let told = format!("{why}; its commands may have run, and are not run again by themselves");
         return Turn::Over(status, Some(told));
     }
     if run.cancel_asked {
-        return Turn::Over(RunStatus::Cancelled, Some(format!("{why}; nothing was applied")));
+        return Turn::Unbegun(RunStatus::Cancelled, format!("{why}; nothing was applied"));
     }
     if run.attempt < ATTEMPTS {
         Turn::Again(format!("{why}; nothing was applied, so it is tried again"))
     } else {
         let error = format!("{why}, {} times in a row; nothing was applied", run.attempt);
-        Turn::Over(RunStatus::Failed, Some(error))
+        Turn::Unbegun(RunStatus::Failed, error)
     }
 }
 
@@ -165,8 +180,20 @@ impl OpenRun {
     }
 }
 
-/// What is to be done about a run now, if anything is. `cluster` and `heard` are the name of its cluster and when its agent was last heard of.
-pub fn tend(run: &StackRun, cluster: &str, heard: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Option<Turn> {
+/// What is known of the surroundings of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Around<'a> {
+    /// The name of its cluster.
+    pub cluster: &'a str,
+    /// When the agent of that was last heard of.
+    pub heard: Option<DateTime<Utc>>,
+    /// What [`has_begun`] says of its Job.
+    pub begun: bool,
+}
+
+/// What is to be done about a run now, if anything is.
+pub fn tend(run: &StackRun, around: &Around<'_>, now: DateTime<Utc>) -> Option<Turn> {
+    let Around { cluster, heard, begun } = *around;
     let since = run.heartbeat_at.unwrap_or(run.created_at);
     match run.status {
         RunStatus::Queued
@@ -191,7 +218,7 @@ pub fn tend(run: &StackRun, cluster: &str, heard: Option<DateTime<Utc>>, now: Da
         // Also where it was heard of in the future: a clock was set back, and would have to come there again first.
         RunStatus::Running if (now - since).abs() > SILENT => {
             let silence = (now - since).abs();
-            Some(after_loss(run, &format!("the harness was not heard of for {}", told(silence)), true))
+            Some(after_loss(run, &format!("the harness was not heard of for {}", told(silence)), begun))
         }
         // First: those who agreed did so in time, and the console that was to carry it out ended.
         RunStatus::PendingApproval if is_approved(run) => Some(Turn::Applies),

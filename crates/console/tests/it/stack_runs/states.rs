@@ -106,7 +106,7 @@ async fn a_run_reaches_the_state_of_its_own_stack(database: TestDatabase) {
 
     let run = w.run(1, "PENDING").await;
     let apply = w.take(&run, RunPhase::Apply, 0).await;
-    apply.input().await;
+    apply.begins().await;
     // The lock of a person is not the run's to end, whether it names it or not.
     let owner = w.t.owner.token.clone().unwrap();
     assert_eq!(w.state(&owner, "LOCK", "", lock("mine")).await, 200);
@@ -136,7 +136,7 @@ async fn a_run_reaches_the_state_of_its_own_stack(database: TestDatabase) {
     let run = w.run(2, "PENDING").await;
     let apply = w.take(&run, RunPhase::Apply, 0).await;
     w.says(&apply, ReportedRunState::Created, "").await;
-    apply.input().await;
+    apply.begins().await;
     assert_eq!(w.state(&apply.state_token(), "LOCK", "", lock("two")).await, 200);
     w.falls_silent().await;
     w.tend().await;

@@ -254,6 +254,15 @@ impl Harness {
         serde_json::from_slice(&body).unwrap()
     }
 
+    /// Gets its input, and says that its first command that changes something begins.
+    pub(super) async fn begins(&self) {
+        let input = self.input().await;
+        let mut steps = input["steps"].as_array().unwrap().iter();
+        let step = steps.find(|step| step["stage"] == "apply" || step["stage"] == "destroy").unwrap();
+        let path = format!("steps/{}", step["index"]);
+        assert_eq!(self.says(&path, json!({"status": "running", "exitCode": null})).await.0, 200);
+    }
+
     pub(super) async fn beat(&self) -> (u16, Value) {
         self.says("heartbeat", json!({})).await
     }

@@ -241,6 +241,7 @@ impl App {
         let (mut moved, mut silent) = (0, HashSet::new());
         let (mut active, mut waiting) = (HashSet::new(), BTreeSet::new());
         let (mut destroyed, mut after) = (Vec::new(), None);
+        let mut watch = self.watched_runs.pass(self.now());
         loop {
             let page = self.store.stack_runs_open(after).await?;
             let mut unprepared = Vec::new();
@@ -254,13 +255,15 @@ impl App {
                 } else if run.status == RunStatus::Queued && run.is_held {
                     let prepare = NewJob::of::<PrepareStackRun>(&PreparedRun { run: run.id })?;
                     unprepared.push(prepare.after(held));
-                } else if run.status == RunStatus::Queued && self.now() - run.created_at > UNPREPARED {
+                } else if run.status == RunStatus::Queued && (self.now() - run.created_at).abs() > UNPREPARED
+                {
                     unprepared.push(NewJob::of::<PrepareStackRun>(&PreparedRun { run: run.id })?);
                 }
+                let is_watched = watch.meets(run);
                 if !run.is_due(self.now()) {
                     continue;
                 }
-                match Box::pin(self.run_due(run.id, &mut silent)).await {
+                match Box::pin(self.run_due(run.id, is_watched, &mut silent)).await {
                     Ok(true) => moved += 1,
                     Ok(false) => {}
                     Err(error) => {
@@ -279,6 +282,7 @@ impl App {
             }
         }
         self.silent_runs.keep(&silent);
+        watch.ends();
         waiting.retain(|stack| !active.contains(stack));
         for stack in waiting {
             // One that cannot go on does not hold up the others.
@@ -303,17 +307,28 @@ impl App {
         Ok(moved)
     }
 
-    /// It may be time for something about a run: whether there was something to do, and it was done.
-    async fn run_due(&self, id: StackRunId, silent: &mut HashSet<StackRunId>) -> Result<bool> {
+    /// It may be time for something about a run: whether there was something to do, and it was done. `is_watched`: this console saw all the
+    /// time go by that it has.
+    async fn run_due(
+        &self,
+        id: StackRunId,
+        is_watched: bool,
+        silent: &mut HashSet<StackRunId>,
+    ) -> Result<bool> {
         match self.store.stack_run(id).await? {
-            Some(run) => self.run_tended(&run, silent).await,
+            Some(run) => self.run_tended(&run, is_watched, silent).await,
             // Gone a moment ago, with its stack.
             None => Ok(false),
         }
     }
 
     /// Whether there was something to do about a run, and it was done.
-    async fn run_tended(&self, run: &StackRun, silent: &mut HashSet<StackRunId>) -> Result<bool> {
+    async fn run_tended(
+        &self,
+        run: &StackRun,
+        is_watched: bool,
+        silent: &mut HashSet<StackRunId>,
+    ) -> Result<bool> {
         let now = self.now();
         let unknown = Around { cluster: "", heard: None, begun: false };
         let Some(turn) = tend(run, &unknown, now) else { return Ok(false) };
@@ -329,6 +344,10 @@ impl App {
         }
         if turn == Turn::Applies {
             return self.run_applies(run).await;
+        }
+        // The clock alone says so, and may have jumped.
+        if !is_watched {
+            return Ok(false);
         }
         // What is told of the cluster is read only where something is told.
         let cluster = self.get::<Cluster>(&self.system_ctx(), &ClusterSelector::Id(run.cluster_id)).await;

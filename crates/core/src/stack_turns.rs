@@ -153,6 +153,23 @@ pub struct OpenRun {
 }
 
 impl OpenRun {
+    /// Since when it has its time, and how long that is: until then it may go on as it is. None where it has all the time, or where the
+    /// signs of life of its Job count.
+    pub fn term(&self) -> Option<(DateTime<Utc>, TimeDelta)> {
+        match self.status {
+            RunStatus::Queued => {
+                (!self.is_prepared && !self.is_held).then_some((self.created_at, UNPREPARED))
+            }
+            RunStatus::Pending => Some((self.heartbeat_at.unwrap_or(self.created_at), UNSTARTED)),
+            RunStatus::PendingApproval => {
+                let seconds = wait(&self.approval);
+                let plan = self.plan.as_ref().filter(|_| seconds > 0);
+                plan.map(|plan| (plan.at, TimeDelta::seconds(seconds)))
+            }
+            RunStatus::Running | RunStatus::Successful | RunStatus::Failed | RunStatus::Cancelled => None,
+        }
+    }
+
     /// Whether [`tend`] may have something to say of it.
     pub fn is_due(&self, now: DateTime<Utc>) -> bool {
         let Self {
@@ -169,8 +186,8 @@ impl OpenRun {
         } = self;
         let since = heartbeat_at.unwrap_or(*created_at);
         match status {
-            RunStatus::Queued => !is_prepared && !is_held && now - *created_at > UNPREPARED,
-            RunStatus::Pending => now - since > UNSTARTED,
+            RunStatus::Queued => !is_prepared && !is_held && (now - *created_at).abs() > UNPREPARED,
+            RunStatus::Pending => (now - since).abs() > UNSTARTED,
             RunStatus::Running => (now - since).abs() > SILENT,
             RunStatus::PendingApproval => plan
                 .as_ref()
@@ -178,6 +195,13 @@ impl OpenRun {
             RunStatus::Successful | RunStatus::Failed | RunStatus::Cancelled => false,
         }
     }
+}
+
+/// How long a console has to watch a run before the time of this length is over that it has, of which so much had gone by `before`, by the
+/// clock. That may have jumped, or the console was away while there was nobody who could have done anything: some of the time is watched in
+/// any case.
+pub fn watch_needed(term: TimeDelta, before: TimeDelta) -> TimeDelta {
+    term.min(UNSTARTED).max(term - before)
 }
 
 /// What is known of the surroundings of a run.
@@ -191,19 +215,22 @@ pub struct Around<'a> {
     pub begun: bool,
 }
 
-/// What is to be done about a run now, if anything is.
+/// What is to be done about a run now, if anything is, by the clock. Where that may have jumped, whoever asks has watched it long enough.
 pub fn tend(run: &StackRun, around: &Around<'_>, now: DateTime<Utc>) -> Option<Turn> {
     let Around { cluster, heard, begun } = *around;
     let since = run.heartbeat_at.unwrap_or(run.created_at);
     match run.status {
         RunStatus::Queued
-            if run.source.is_none() && !run.waits_for_others() && now - run.free_since() > UNPREPARED =>
+            if run.source.is_none()
+                && !run.waits_for_others()
+                && (now - run.free_since()).abs() > UNPREPARED =>
         {
             let why = run.error.clone().unwrap_or_else(|| "nobody came to it".to_owned());
             let error = format!("its code could not be put together in {}: {why}", told(UNPREPARED));
             Some(Turn::Over(RunStatus::Failed, Some(error)))
         }
-        RunStatus::Pending if now - since > UNSTARTED => {
+        // Also one of a time to come: a clock was set back.
+        RunStatus::Pending if (now - since).abs() > UNSTARTED => {
             let agent = match heard {
                 None => "it was never heard of".to_owned(),
                 Some(at) => format!("it was last heard of at {}", at.to_rfc3339()),
@@ -215,7 +242,7 @@ pub fn tend(run: &StackRun, around: &Around<'_>, now: DateTime<Utc>) -> Option<T
             );
             Some(Turn::Over(RunStatus::Failed, Some(error)))
         }
-        // Also where it was heard of in the future: a clock was set back, and would have to come there again first.
+        // The same: it would have to come there again first.
         RunStatus::Running if (now - since).abs() > SILENT => {
             let silence = (now - since).abs();
             Some(after_loss(run, &format!("the harness was not heard of for {}", told(silence)), begun))

@@ -368,7 +368,7 @@ async fn a_lost_plan_is_made_again_and_a_lost_apply_is_not(database: TestDatabas
     assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
     w.run(2, "PENDING").await;
     w.falls_silent().await;
-    w.tend().await;
+    w.tend_long().await;
     let run = w.run(2, "FAILED").await;
     assert!(run["error"].as_str().unwrap().contains("agent of cluster blue did not start it"), "{run}");
     w.t.stop().await;

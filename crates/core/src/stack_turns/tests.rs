@@ -304,6 +304,23 @@ fn no_run_stays_as_it_is_for_ever() {
     }
 }
 
+#[test]
+fn some_of_its_time_is_watched_in_any_case() {
+    let minutes = TimeDelta::minutes;
+    for (term, before, expected) in [
+        (minutes(15), minutes(0), minutes(15)),
+        // The console was away, or the clock jumped.
+        (minutes(15), minutes(600), minutes(15)),
+        (minutes(30), minutes(10), minutes(20)),
+        (minutes(30), minutes(600), minutes(15)),
+        (minutes(600), minutes(0), minutes(600)),
+        (minutes(600), minutes(100_000), minutes(15)),
+        (minutes(1), minutes(600), minutes(1)),
+    ] {
+        assert_eq!(watch_needed(term, before), expected, "{term} {before}");
+    }
+}
+
 fn approval(user_id: UserId, digest: &str) -> RunApproval {
     RunApproval { user_id, by: user_id.to_string(), digest: digest.to_owned(), at: at(1), mac: String::new() }
 }

@@ -188,6 +188,13 @@ impl World {
         }
     }
 
+    /// As many as it takes until an agent has had its time: each counts as five seconds at least.
+    pub(super) async fn tend_long(&self) {
+        for _ in 0..185 {
+            self.t.console.app().stack_runs_tend().await.unwrap();
+        }
+    }
+
     /// The agent and the harness of all runs were heard of long ago.
     pub(super) async fn falls_silent(&self) {
         self.t.sql("UPDATE stack_runs SET heartbeat_at = '2020-01-01T00:00:00+00:00'").await;

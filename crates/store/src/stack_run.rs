@@ -223,6 +223,7 @@ impl StackRunStore for Database {
         let found = log::step_at(id, index).lock_exclusive().one(&write.tx).await.map_err(db(doing))?;
         let found = found.ok_or(Error::not_found("run step"))?;
         if [StepStatus::Successful.as_str(), StepStatus::Failed.as_str()].contains(&found.status.as_str()) {
+            write.commit().await?;
             return Ok(true);
         }
         let is_over = matches!(status, StepStatus::Successful | StepStatus::Failed);

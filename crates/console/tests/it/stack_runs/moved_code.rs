@@ -78,5 +78,14 @@ async fn a_plan_whose_code_moved_is_not_applied(database: TestDatabase) {
     w.approve(&w.t.owner, &run, digest).await;
     w.is_refused(3).await;
     assert_eq!(w.runs().await.len(), 3);
+
+    // What is destroyed is what was applied, whatever was committed since.
+    assert_eq!(w.trigger(&w.t.owner, false, true).await.outcome(), "OK");
+    w.plans(4, 1).await;
+    let run = w.run(4, "PENDING_APPROVAL").await;
+    assert_eq!((&run["kind"], &run["sha"]), (&json!("DESTROY"), &w.run(1, "SUCCESSFUL").await["sha"]));
+    assert_eq!(w.approve(&w.t.owner, &run, &run["plan"]["digest"]).await.outcome(), "OK");
+    w.applies(4).await;
+    w.run(4, "SUCCESSFUL").await;
     w.t.stop().await;
 }

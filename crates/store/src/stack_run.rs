@@ -211,10 +211,10 @@ impl StackRunStore for Database {
         id: StackRunId,
         of: (RunPhase, u32),
         index: u32,
-        (status, exit_code): (StepStatus, Option<i32>),
+        to: (StepStatus, Option<i32>),
         at: DateTime<Utc>,
     ) -> Result<bool> {
-        let doing = "moving a step of a run";
+        let (doing, (status, exit_code)) = ("moving a step of a run", to);
         let write = self.write().await?;
         // This locks the run, as whoever moves it does.
         if !log::beat_in_tx(&write, id, Some(of), at).await? {

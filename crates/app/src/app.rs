@@ -45,6 +45,7 @@ use crate::sign_in_link::SignInLink;
 use crate::stack_clock::ClockPasses;
 use crate::stack_pull_poll::SeenPulls;
 use crate::stack_run_turns::SilentRuns;
+use crate::stack_run_watch::WatchedRuns;
 use crate::stack_state::LOOKS;
 use crate::store::Store;
 use crate::streams::PendingStreams;
@@ -184,6 +185,7 @@ pub struct App {
     pub(crate) throttle: Throttle,
     pub(crate) sign_in_link: SignInLink,
     pub(crate) silent_runs: SilentRuns,
+    pub(crate) watched_runs: WatchedRuns,
     pub(crate) seen_pulls: SeenPulls,
     pub(crate) clock_passes: ClockPasses,
     pub(crate) questions: PlanLimiter,
@@ -263,6 +265,7 @@ impl App {
             throttle: Throttle::default(),
             sign_in_link: SignInLink::default(),
             silent_runs: SilentRuns::default(),
+            watched_runs: WatchedRuns::default(),
             seen_pulls: SeenPulls::default(),
             clock_passes: ClockPasses::default(),
             questions: PlanLimiter::default(),

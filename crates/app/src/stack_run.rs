@@ -145,6 +145,8 @@ pub struct RunMove {
     pub from: Vec<RunStatus>,
     /// Only in this phase and attempt.
     pub of: Option<(RunPhase, u32)>,
+    /// Only as long as nothing of its Job has begun that may not be done twice ([`plural_core::stack_turns::has_begun`]).
+    pub unbegun: bool,
     /// Where it goes.
     pub to: Option<RunStatus>,
     /// Into which phase; the attempt begins at 0 again, and the credential ends.
@@ -297,15 +299,16 @@ pub trait StackRunStore: Send + Sync + 'static {
     async fn stack_run_next(&self, stack: StackId, at: DateTime<Utc>) -> Result<Option<StackRun>>;
     /// The steps of a run, in order.
     async fn stack_run_steps(&self, id: StackRunId) -> Result<Vec<RunStep>>;
-    /// A step of a run moves; a step that is over stays.
+    /// A step of a run moves, with its exit code; a step that is over stays. It is a sign of life, too, kept in the same write: where the
+    /// run is not running, in this phase and attempt, nothing is kept, and the answer is `false`.
     async fn stack_run_step(
         &self,
         id: StackRunId,
+        of: (RunPhase, u32),
         index: u32,
-        status: StepStatus,
-        exit_code: Option<i32>,
+        to: (StepStatus, Option<i32>),
         at: DateTime<Utc>,
-    ) -> Result<()>;
+    ) -> Result<bool>;
     /// Appends to the log of a step what lies beyond what is known, and answers how many bytes are known then. Bytes before the known
     /// end are not kept twice; a gap is refused with [`plural_core::Error::Conflict`]. It is a sign of life, too, kept in the same
     /// write, also of a piece that is refused; where the run is not running, in this phase and attempt, nothing is kept, and the answer

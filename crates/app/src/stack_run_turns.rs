@@ -10,7 +10,7 @@ use plural_core::cluster::Cluster;
 use plural_core::ids::{StackId, StackRunId};
 use plural_core::stack::Stack;
 use plural_core::stack_run::{RunKind, RunPhase, RunStatus, StackRun};
-use plural_core::stack_turns::{Turn, after_loss, is_lapsed, tend};
+use plural_core::stack_turns::{Around, Turn, after_loss, has_begun, is_lapsed, tend};
 use plural_core::{Error, Result};
 
 use crate::access::{Admin, WriteState};
@@ -89,17 +89,24 @@ impl App {
         let change = match turn {
             Turn::Applies => return self.run_applies_by(actor, run).await,
             Turn::Waits => RunMove { to: Some(RunStatus::PendingApproval), ..of },
-            Turn::Again(note) => RunMove { to: Some(RunStatus::Queued), error: Some(note), ..of },
+            Turn::Again(note) => {
+                RunMove { to: Some(RunStatus::Queued), error: Some(note), unbegun: true, ..of }
+            }
+            Turn::Unbegun(status, error) => {
+                let follows = follows(run)?;
+                RunMove { to: Some(status), error: Some(error), unbegun: true, follows, ..of }
+            }
             Turn::Over(status, error) => {
                 let applied = applied(run, status, outputs);
                 RunMove { to: Some(status), error, applied, follows: follows(run)?, ..of }
             }
         };
+        let is_again = change.to == Some(RunStatus::Queued);
         let Some(run) = self.store.stack_run_move(actor, run.id, &change).await? else { return Ok(None) };
+        if proof == Proof::Ended && (is_again || run.status.is_over()) {
+            self.run_unlocks(&run).await?;
+        }
         if run.status.is_over() {
-            if proof == Proof::Ended {
-                self.run_unlocks(&run).await?;
-            }
             // Out of the way: what follows a destroyed stack is large.
             Box::pin(self.run_over(&run)).await?;
         } else {
@@ -213,8 +220,17 @@ impl App {
 
     /// The Job of a run went without a word.
     pub(crate) async fn run_lost(&self, run: &StackRun, why: &str, proof: Proof) -> Result<()> {
-        let turn = after_loss(run, why, run.status == RunStatus::Running);
+        let turn = after_loss(run, why, self.run_has_begun(run).await?);
         self.run_turns(&Actor::System, run, turn, (None, proof)).await.map(drop)
+    }
+
+    /// Whether something of the Job of a run has begun that may not be done twice.
+    async fn run_has_begun(&self, run: &StackRun) -> Result<bool> {
+        // A Job that was not given its input runs nothing: the steps are those of an earlier one.
+        if run.status != RunStatus::Running {
+            return Ok(false);
+        }
+        Ok(has_begun(run, &self.store.stack_run_steps(run.id).await?))
     }
 
     /// One pass over all runs that are not over: how many it moved on.
@@ -225,6 +241,7 @@ impl App {
         let (mut moved, mut silent) = (0, HashSet::new());
         let (mut active, mut waiting) = (HashSet::new(), BTreeSet::new());
         let (mut destroyed, mut after) = (Vec::new(), None);
+        let mut watch = self.watched_runs.pass(self.now());
         loop {
             let page = self.store.stack_runs_open(after).await?;
             let mut unprepared = Vec::new();
@@ -238,13 +255,15 @@ impl App {
                 } else if run.status == RunStatus::Queued && run.is_held {
                     let prepare = NewJob::of::<PrepareStackRun>(&PreparedRun { run: run.id })?;
                     unprepared.push(prepare.after(held));
-                } else if run.status == RunStatus::Queued && self.now() - run.created_at > UNPREPARED {
+                } else if run.status == RunStatus::Queued && (self.now() - run.created_at).abs() > UNPREPARED
+                {
                     unprepared.push(NewJob::of::<PrepareStackRun>(&PreparedRun { run: run.id })?);
                 }
+                let is_watched = watch.meets(run);
                 if !run.is_due(self.now()) {
                     continue;
                 }
-                match Box::pin(self.run_due(run.id, &mut silent)).await {
+                match Box::pin(self.run_due(run.id, is_watched, &mut silent)).await {
                     Ok(true) => moved += 1,
                     Ok(false) => {}
                     Err(error) => {
@@ -263,6 +282,7 @@ impl App {
             }
         }
         self.silent_runs.keep(&silent);
+        watch.ends();
         waiting.retain(|stack| !active.contains(stack));
         for stack in waiting {
             // One that cannot go on does not hold up the others.
@@ -287,29 +307,47 @@ impl App {
         Ok(moved)
     }
 
-    /// It may be time for something about a run: whether there was something to do, and it was done.
-    async fn run_due(&self, id: StackRunId, silent: &mut HashSet<StackRunId>) -> Result<bool> {
+    /// It may be time for something about a run: whether there was something to do, and it was done. `is_watched`: this console saw all the
+    /// time go by that it has.
+    async fn run_due(
+        &self,
+        id: StackRunId,
+        is_watched: bool,
+        silent: &mut HashSet<StackRunId>,
+    ) -> Result<bool> {
         match self.store.stack_run(id).await? {
-            Some(run) => self.run_tended(&run, silent).await,
+            Some(run) => self.run_tended(&run, is_watched, silent).await,
             // Gone a moment ago, with its stack.
             None => Ok(false),
         }
     }
 
     /// Whether there was something to do about a run, and it was done.
-    async fn run_tended(&self, run: &StackRun, silent: &mut HashSet<StackRunId>) -> Result<bool> {
+    async fn run_tended(
+        &self,
+        run: &StackRun,
+        is_watched: bool,
+        silent: &mut HashSet<StackRunId>,
+    ) -> Result<bool> {
         let now = self.now();
-        let Some(turn) = tend(run, "", None, now) else { return Ok(false) };
+        let unknown = Around { cluster: "", heard: None, begun: false };
+        let Some(turn) = tend(run, &unknown, now) else { return Ok(false) };
         if run.status == RunStatus::Running {
             silent.insert(run.id);
             if !self.silent_runs.are_enough(run.id, run.heartbeat_at) {
                 return Ok(false);
             }
+            let around = Around { begun: self.run_has_begun(run).await?, ..unknown };
+            let Some(turn) = tend(run, &around, now) else { return Ok(false) };
             let moved = self.run_turns(&Actor::System, run, turn, (None, Proof::Silence)).await?;
             return Ok(moved.is_some());
         }
         if turn == Turn::Applies {
             return self.run_applies(run).await;
+        }
+        // The clock alone says so, and may have jumped.
+        if !is_watched {
+            return Ok(false);
         }
         // What is told of the cluster is read only where something is told.
         let cluster = self.get::<Cluster>(&self.system_ctx(), &ClusterSelector::Id(run.cluster_id)).await;
@@ -318,7 +356,8 @@ impl App {
             Err(Error::NotFound { .. }) => (format!("{} (deleted)", run.cluster_id), None),
             Err(error) => return Err(error),
         };
-        let Some(turn) = tend(run, &name, heard, now) else { return Ok(false) };
+        let around = Around { cluster: &name, heard, ..unknown };
+        let Some(turn) = tend(run, &around, now) else { return Ok(false) };
         Ok(self.run_turns(&Actor::System, run, turn, (None, Proof::Ended)).await?.is_some())
     }
 }

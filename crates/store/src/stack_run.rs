@@ -209,17 +209,22 @@ impl StackRunStore for Database {
     async fn stack_run_step(
         &self,
         id: StackRunId,
+        of: (RunPhase, u32),
         index: u32,
-        status: StepStatus,
-        exit_code: Option<i32>,
+        to: (StepStatus, Option<i32>),
         at: DateTime<Utc>,
-    ) -> Result<()> {
-        let doing = "moving a step of a run";
+    ) -> Result<bool> {
+        let (doing, (status, exit_code)) = ("moving a step of a run", to);
         let write = self.write().await?;
+        // This locks the run, as whoever moves it does.
+        if !log::beat_in_tx(&write, id, Some(of), at).await? {
+            return Ok(false);
+        }
         let found = log::step_at(id, index).lock_exclusive().one(&write.tx).await.map_err(db(doing))?;
         let found = found.ok_or(Error::not_found("run step"))?;
         if [StepStatus::Successful.as_str(), StepStatus::Failed.as_str()].contains(&found.status.as_str()) {
-            return Ok(());
+            write.commit().await?;
+            return Ok(true);
         }
         let is_over = matches!(status, StepStatus::Successful | StepStatus::Failed);
         let has_begun = is_over || status == StepStatus::Running;
@@ -243,7 +248,8 @@ impl StackRunStore for Database {
         if let Some(stack) = stack {
             write.stack_changed(stack, at);
         }
-        write.commit().await
+        write.commit().await?;
+        Ok(true)
     }
 
     async fn stack_run_log(

@@ -1,6 +1,6 @@
 use super::*;
 use crate::error::ErrorCode;
-use crate::ids::{ClusterId, ProjectId, RepositoryId, StackId, StackRunId};
+use crate::ids::{ClusterId, ProjectId, RepositoryId, RunStepId, StackId, StackRunId};
 use crate::service::GitRef;
 use crate::stack::StackTool;
 use crate::stack_dependency::Upstream;
@@ -70,7 +70,7 @@ fn report(succeeded: bool) -> RunReport {
 
 fn status(turn: &Turn) -> Option<RunStatus> {
     match turn {
-        Turn::Over(status, _) => Some(*status),
+        Turn::Over(status, _) | Turn::Unbegun(status, _) => Some(*status),
         Turn::Waits | Turn::Applies | Turn::Again(_) => None,
     }
 }
@@ -196,23 +196,70 @@ fn a_pod_that_is_told_to_end_while_it_plans_is_made_anew() {
 
 #[test]
 fn only_where_nothing_was_applied_it_is_tried_again() {
-    let lost = |phase, attempt, spoken| {
-        after_loss(&StackRun { attempt, ..run(RunStatus::Running, phase) }, "it is gone", spoken)
+    let lost = |phase, attempt, begun| {
+        after_loss(&StackRun { attempt, ..run(RunStatus::Running, phase) }, "it is gone", begun)
     };
     assert!(matches!(lost(RunPhase::Plan, 1, true), Turn::Again(_)));
     assert!(matches!(lost(RunPhase::Plan, 2, true), Turn::Again(_)));
     assert_eq!(status(&lost(RunPhase::Plan, 3, true)), Some(RunStatus::Failed));
     assert!(matches!(lost(RunPhase::Apply, 1, false), Turn::Again(_)));
+    let Turn::Unbegun(RunStatus::Failed, error) = lost(RunPhase::Apply, 3, false) else { panic!() };
+    assert_eq!(error, "it is gone, 3 times in a row; nothing was applied");
+    let asked = StackRun { cancel_asked: true, ..run(RunStatus::Running, RunPhase::Apply) };
+    let Turn::Unbegun(RunStatus::Cancelled, error) = after_loss(&asked, "it is gone", false) else {
+        panic!()
+    };
+    assert_eq!(error, "it is gone; nothing was applied");
     let Turn::Over(RunStatus::Failed, Some(error)) = lost(RunPhase::Apply, 1, true) else { panic!() };
     assert!(error.contains("may have changed something"), "{error}");
     let asked = StackRun { cancel_asked: true, ..run(RunStatus::Running, RunPhase::Plan) };
     assert_eq!(status(&after_loss(&asked, "it is gone", true)), Some(RunStatus::Cancelled));
 }
 
+/// A step that ended has begun, too, whether somebody said so or not.
+#[test]
+fn what_changes_something_has_begun_with_its_step() {
+    let step = |phase, stage, status| RunStep {
+        id: RunStepId::new(),
+        run_id: StackRunId::new(),
+        phase,
+        index: 0,
+        stage,
+        name: String::new(),
+        cmd: String::new(),
+        args: Vec::new(),
+        status,
+        exit_code: None,
+        started_at: None,
+        finished_at: None,
+    };
+    let (plan, apply) = (RunPhase::Plan, RunPhase::Apply);
+    let begun = |run: &StackRun, phase, stage, status| has_begun(run, &[step(phase, stage, status)]);
+    let applies = run(RunStatus::Running, apply);
+    assert!(!has_begun(&applies, &[]));
+    for stage in [Stage::Apply, Stage::Destroy] {
+        assert!(!begun(&applies, apply, stage, StepStatus::Pending));
+        for status in [StepStatus::Running, StepStatus::Successful, StepStatus::Failed] {
+            assert!(begun(&applies, apply, stage, status));
+        }
+    }
+    assert!(!begun(&applies, apply, Stage::Init, StepStatus::Running));
+    assert!(!begun(&applies, plan, Stage::Plan, StepStatus::Successful));
+    let plans = run(RunStatus::Running, plan);
+    assert!(!begun(&plans, plan, Stage::Plan, StepStatus::Running));
+    // Of commands that somebody gave, those that look count as well.
+    let mut commands = StackRun { kind: RunKind::Commands, ..plans };
+    let given = ExecCommands { phase: plan, commands: Vec::new(), custom: None, answers: Vec::new() };
+    commands.snapshot.spec.exec = Some(given);
+    assert!(begun(&commands, plan, Stage::Plan, StepStatus::Running));
+    assert!(!begun(&commands, plan, Stage::Init, StepStatus::Running));
+}
+
 #[test]
 fn no_run_stays_as_it_is_for_ever() {
     let heard = |run: StackRun, seconds| StackRun { heartbeat_at: Some(at(seconds)), ..run };
-    let tended = |run: &StackRun, seconds| tend(run, "blue", None, at(seconds));
+    let blue = Around { cluster: "blue", heard: None, begun: true };
+    let tended = |run: &StackRun, seconds| tend(run, &blue, at(seconds));
 
     let running = heard(run(RunStatus::Running, RunPhase::Plan), 100);
     assert_eq!(tended(&running, 160), None);
@@ -222,6 +269,8 @@ fn no_run_stays_as_it_is_for_ever() {
     assert!(matches!(tended(&running, 161), Some(Turn::Again(_))));
     let applying = heard(run(RunStatus::Running, RunPhase::Apply), 100);
     assert_eq!(tended(&applying, 161).as_ref().and_then(status), Some(RunStatus::Failed));
+    let unbegun = tend(&applying, &Around { begun: false, ..blue }, at(161));
+    assert!(matches!(unbegun, Some(Turn::Again(_))), "{unbegun:?}");
 
     let pending = heard(run(RunStatus::Pending, RunPhase::Plan), 100);
     assert_eq!(tended(&pending, 1000), None);
@@ -230,7 +279,10 @@ fn no_run_stays_as_it_is_for_ever() {
         error.contains("agent of cluster blue did not start it within 15 minutes: it was never heard of")
     );
     let noted = StackRun { error: Some("no such image".to_owned()), ..pending };
-    let Some(Turn::Over(_, Some(error))) = tend(&noted, "blue", Some(at(7)), at(2000)) else { panic!() };
+    let Some(Turn::Over(_, Some(error))) = tend(&noted, &Around { heard: Some(at(7)), ..blue }, at(2000))
+    else {
+        panic!()
+    };
     assert!(error.contains("last heard of at 1970-01-12") && error.contains("no such image"), "{error}");
 
     let queued = run(RunStatus::Queued, RunPhase::Plan);
@@ -271,6 +323,23 @@ fn no_run_stays_as_it_is_for_ever() {
     assert_eq!(tended(&waits, 7201), Some(Turn::Applies));
     for over in [RunStatus::Successful, RunStatus::Failed, RunStatus::Cancelled] {
         assert_eq!(tended(&run(over, RunPhase::Apply), 1_000_000), None);
+    }
+}
+
+#[test]
+fn some_of_its_time_is_watched_in_any_case() {
+    let minutes = TimeDelta::minutes;
+    for (term, before, expected) in [
+        (minutes(15), minutes(0), minutes(15)),
+        // The console was away, or the clock jumped.
+        (minutes(15), minutes(600), minutes(15)),
+        (minutes(30), minutes(10), minutes(20)),
+        (minutes(30), minutes(600), minutes(15)),
+        (minutes(600), minutes(0), minutes(600)),
+        (minutes(600), minutes(100_000), minutes(15)),
+        (minutes(1), minutes(600), minutes(1)),
+    ] {
+        assert_eq!(watch_needed(term, before), expected, "{term} {before}");
     }
 }
 

@@ -14,6 +14,7 @@ use plural_core::ids::{ClusterId, RequestId, StackId, StackRunId};
 use plural_core::stack_run::{
     RunApproval, RunKind, RunPhase, RunSnapshot, RunStatus, RunStep, RunTrigger, StackRun, StepStatus,
 };
+use plural_core::stack_turns::has_begun;
 use plural_core::work::{WorkChange, WorkRef};
 use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, Expr};
@@ -161,7 +162,7 @@ impl Database {
         };
         let stack = stack::lock_in_tx(&write, of).await?;
         let Some(old) = lock_in_tx(&write, id.uuid()).await? else { return Ok(None) };
-        if !stands(&old, change)? {
+        if !stands(&old, change)? || (change.unbegun && has_begun_in_tx(&write, &old).await?) {
             return Ok(None);
         }
         let mut new = moved(&old, change)?;
@@ -338,11 +339,20 @@ fn stands(run: &run::Model, change: &RunMove) -> Result<bool> {
     Ok(is_from && is_of)
 }
 
+/// Something of the Job of a run has begun that may not be done twice. Its row is locked, so no step begins meanwhile.
+async fn has_begun_in_tx(write: &transaction::Write<'_>, run: &run::Model) -> Result<bool> {
+    let steps = step::Entity::find().filter(step::Column::RunId.eq(run.id)).all(&write.tx).await;
+    let steps = steps.map_err(db("reading the steps of a run"))?;
+    let steps = steps.into_iter().map(RunStep::try_from).collect::<Result<Vec<_>>>()?;
+    Ok(has_begun(&StackRun::try_from(run.clone())?, &steps))
+}
+
 /// The row of a run that has moved, with the sequence that it had.
 fn moved(old: &run::Model, change: &RunMove) -> Result<run::Model> {
     let RunMove {
         from: _,
         of: _,
+        unbegun: _,
         to,
         phase,
         begins,

@@ -14,6 +14,7 @@ use plural_core::ids::StackRunId;
 use plural_core::secret_holding::SecretKind;
 use plural_core::stack::StackChange;
 use plural_core::stack_run::{RunPhase, RunStatus, RunStep, StepStatus};
+use plural_core::stack_spec::Stage;
 use plural_core::{Error, Result};
 use plural_testkit::{TestDatabase, each_database};
 
@@ -23,6 +24,7 @@ use crate::stack_run::{Ground, plan, step};
 
 each_database!(
     a_step_that_is_over_stays,
+    no_job_takes_the_place_of_one_that_has_begun,
     steps_of_a_phase_are_replaced_with_their_logs,
     a_run_that_ends_leaves_no_step_open,
     a_log_is_kept_once_and_without_gaps,
@@ -50,8 +52,9 @@ impl Ground {
     }
 
     async fn stepped(&self, run: StackRunId, index: u32, status: StepStatus, exit_code: Option<i32>) {
-        let at = self.now();
-        self.door.database.stack_run_step(run, index, status, exit_code, at).await.unwrap();
+        let (of, at) = (self.place(run).await, self.now());
+        let step = self.door.database.stack_run_step(run, of, index, (status, exit_code), at);
+        assert!(step.await.unwrap(), "the run is running");
     }
 
     async fn write(&self, run: StackRunId, offset: u64, text: &[u8]) -> Result<u64> {
@@ -116,8 +119,34 @@ async fn a_step_that_is_over_stays(database: TestDatabase) {
     assert_eq!(told, expected);
     assert_eq!(steps[0].started_at, running.started_at);
     assert!(steps[1].started_at.is_some() && steps[1].finished_at.is_some());
-    let unknown = ground.door.database.stack_run_step(run, 9, StepStatus::Running, None, ground.now()).await;
+    let begins = (StepStatus::Running, None);
+    let store = &ground.door.database;
+    let of = ground.place(run).await;
+    let unknown = store.stack_run_step(run, of, 9, begins, ground.now()).await;
     assert!(matches!(unknown, Err(Error::NotFound { .. })), "{unknown:?}");
+    // Another Job has its place: nothing of it begins any more.
+    let moved = store.stack_run_step(run, (of.0, of.1 + 1), 2, begins, ground.now()).await;
+    assert!(!moved.unwrap());
+    assert_eq!(ground.steps(run).await[2].status, StepStatus::Pending);
+}
+
+async fn no_job_takes_the_place_of_one_that_has_begun(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let run = ground.running().await.id;
+    let steps = || Some(vec![RunStep { stage: Stage::Apply, ..step(run, RunPhase::Apply, 0) }]);
+    let (phase, to) = (Some(RunPhase::Apply), Some(RunStatus::Running));
+    ground.moved(run, RunMove { phase, to, steps: steps(), ..ground.change() }).await.unwrap();
+    let again = || RunMove { to: Some(RunStatus::Queued), unbegun: true, ..ground.change() };
+    // Somebody saw that nothing had begun; meanwhile it did.
+    ground.stepped(run, 0, StepStatus::Running, None).await;
+    assert_eq!(ground.moved(run, again()).await, None);
+    assert_eq!(ground.run(run).await.status, RunStatus::Running);
+    ground.moved(run, RunMove { steps: steps(), ..ground.change() }).await.unwrap();
+    assert_eq!(ground.moved(run, again()).await.unwrap().status, RunStatus::Queued);
+    // Of one that was begun anew, no earlier command begins.
+    let of = ground.place(run).await;
+    let begins = (StepStatus::Running, None);
+    assert!(!ground.door.database.stack_run_step(run, of, 0, begins, ground.now()).await.unwrap());
 }
 
 async fn steps_of_a_phase_are_replaced_with_their_logs(database: TestDatabase) {

@@ -23,7 +23,7 @@ fn told(f: &Fixture) -> Option<Vec<(String, Value, bool)>> {
 #[tokio::test]
 async fn what_the_commands_of_an_apply_write_are_the_outputs() {
     let script = r#"
-test ! -e "$PLURAL_OUTPUTS"
+test ! -e "$PLURAL_OUTPUTS" || exit 1
 case "$PLURAL_OUTPUTS" in /*) ;; *) exit 1 ;; esac
 printf '{"host": "db.example.com", "zones": {"value": ["a", "b"], "sensitive": false}, "password": {"value": "x", "sensitive": true}}' \
   >"$PLURAL_OUTPUTS"
@@ -58,7 +58,7 @@ async fn who_writes_nothing_has_no_outputs_and_what_an_earlier_harness_left_coun
     std::fs::create_dir(f.folder.path().join("run")).unwrap();
     std::fs::write(f.folder.path().join("run/outputs.json"), "{\"old\": 1}").unwrap();
     assert_eq!(f.run().await, Outcome::Done, "{}", f.printed());
-    assert_eq!(told(&f).unwrap(), []);
+    assert!(told(&f).unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -17,10 +17,10 @@ one_database!(
 );
 
 /// Where the tool finds the provider instead of a registry.
-const REGISTRY: &str = "plural.test";
+pub(super) const REGISTRY: &str = "plural.test";
 
 /// A mirror of one provider below `folder`, and the settings of the tool that name it.
-fn mirror(folder: &Path, provider: &Path) -> anyhow::Result<PathBuf> {
+pub(super) fn mirror(folder: &Path, provider: &Path) -> anyhow::Result<PathBuf> {
     let machine = match ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

@@ -39,7 +39,12 @@ pub(crate) fn file(input: &RunInput, root: &Path) -> Option<PathBuf> {
 /// # Errors
 /// What is wrong with it, without a word of its content.
 pub(crate) fn read(path: &Path) -> Result<Vec<OutputReport>, End> {
-    opened(path).and_then(|bytes| bytes.map_or_else(|| Ok(Vec::new()), |bytes| parse(&bytes))).map_err(|why| {
+    let found = match opened(path) {
+        Ok(Some(bytes)) => parse(&bytes),
+        Ok(None) => Ok(Vec::new()),
+        Err(why) => Err(why),
+    };
+    found.map_err(|why| {
         End::Failed(format!(
             "the apply itself succeeded, but not its outputs: the file ${VARIABLE} {why}. Write it as `terraform output \
              -json` prints outputs, and run the stack again; until then it has the outputs of before"

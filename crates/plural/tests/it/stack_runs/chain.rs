@@ -32,8 +32,7 @@ const HIDDEN: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: given}\nstr
     hidden: {{ imports[\"infra\"][\"hidden\"] }}\n";
 
 /// Makes a stack of the folder of its name, whose plans wait for approval. What has no option is in a file; its id.
-async fn create(world: &World, name: &str, options: &str, settings: Value) -> anyhow::Result<String> {
-    let mut settings = settings;
+async fn create(world: &World, name: &str, options: &str, mut settings: Value) -> anyhow::Result<String> {
     settings["jobSpec"] = world.place.job_spec();
     let file = world.home.path().join(format!("{name}.json"));
     std::fs::write(&file, settings.to_string())?;
@@ -106,7 +105,7 @@ async fn is_in_sync(world: &World, name: &str) -> anyhow::Result<()> {
 }
 
 /// Looks, and finds that one thing drifted.
-async fn has_drifted(world: &World, name: &str, resource: Value) -> anyhow::Result<()> {
+async fn has_drifted(world: &World, name: &str, resource: &Value) -> anyhow::Result<()> {
     let found = look(world, name).await?;
     assert_eq!(
         (&found["driftStatus"], &found["driftCheck"]["count"]),
@@ -136,7 +135,7 @@ async fn destroy(world: &World, name: &str, stack: &str) -> anyhow::Result<()> {
 }
 
 /// From its first plan to its end, of a stack `infra` that writes the word `one` into `made`.
-async fn lives(world: &World, stack: &str, made: &Path, resource: Value) -> anyhow::Result<()> {
+async fn lives(world: &World, stack: &str, made: &Path, resource: &Value) -> anyhow::Result<()> {
     world.planned(stack, None).await;
     assert!(!made.exists(), "it was only planned");
     apply(world, "infra", stack).await?;
@@ -209,7 +208,7 @@ async fn commands_of_a_stack_of_its_own_from_creation_to_destruction(
     });
     let options = format!("--type custom --env WORD=one --env MADE={}", made.display());
     let stack = create(&world, "infra", &options, settings).await?;
-    lives(&world, &stack, &made, json!({"address": "made", "action": "UPDATED"})).await?;
+    lives(&world, &stack, &made, &json!({"address": "made", "action": "UPDATED"})).await?;
     world.end();
     Ok(())
 }
@@ -258,7 +257,7 @@ async fn ansible_from_creation_to_destruction(database: TestDatabase) -> anyhow:
     let settings = json!({"variables": {"word": "one", "made": made.display().to_string()}});
     let stack = create(&world, "infra", "--type ansible --delete-playbook undo.yaml", settings).await?;
     let resource = json!({"address": "localhost", "type": "host", "action": "UPDATED"});
-    lives(&world, &stack, &made, resource).await?;
+    lives(&world, &stack, &made, &resource).await?;
     world.end();
     Ok(())
 }
@@ -314,7 +313,7 @@ async fn opentofu_from_creation_to_destruction_in_order(database: TestDatabase) 
     std::fs::write(&made, "theirs")?;
     // To this provider, a file with other content is not the one that it made.
     let resource = json!({"address": "local_file.one", "type": "local_file", "action": "DELETED"});
-    has_drifted(&world, "infra", resource).await?;
+    has_drifted(&world, "infra", &resource).await?;
     world.plural("cd stacks trigger infra").await?;
     apply(&world, "infra", &infra).await?;
     assert_eq!(std::fs::read_to_string(&made)?, "one");

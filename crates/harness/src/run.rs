@@ -22,6 +22,7 @@ use crate::{
     findings,
     log::{self, Echoes, StepLog, Transcript},
     mask::{Collected, Secrets},
+    outputs,
     workspace::Workspace,
 };
 
@@ -284,6 +285,9 @@ impl Job {
         if let Some(pem) = &config.ca_pem {
             environment.trust(pem);
         }
+        if let Some(file) = &space.outputs {
+            environment.take_outputs(file);
+        }
         // Its password is not for what a fork wrote.
         if let Some(proxy) = config.proxy.as_ref().filter(|_| !input.spec.is_checked_only()) {
             environment.detour(proxy);
@@ -389,12 +393,14 @@ impl Job {
             }
             self.step(step, None).await?;
         }
-        if let Some(program) = program {
-            match self.outputs(program).await {
+        match (&self.space.outputs, program) {
+            (Some(file), _) => changed.outputs = Some(outputs::read(file)?),
+            (None, Some(program)) => match self.outputs(program).await {
                 Ok(outputs) => changed.outputs = outputs,
                 // It is applied all the same.
                 Err(end) => self.say(&format!("the outputs could not be read: {}\n", end.words())).await,
-            }
+            },
+            (None, None) => {}
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! real, and the Jobs run on a simulated cluster with its runner, or on the real control plane with a small node.
 
 mod actor;
+mod chain;
 mod days;
 mod definition;
 mod depends;

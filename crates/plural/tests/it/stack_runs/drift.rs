@@ -18,10 +18,10 @@ one_database!(
 );
 
 /// Where the tool finds the provider instead of a registry.
-const REGISTRY: &str = "plural.test";
+pub(super) const REGISTRY: &str = "plural.test";
 
 /// The providers of these tests, and their versions: see `tools/`.
-const LOCAL: (&str, &str) = ("local", "1.4.0");
+pub(super) const LOCAL: (&str, &str) = ("local", "1.4.0");
 const TIME: (&str, &str) = ("time", "0.14.2");
 
 /// The program of a provider, said on stderr where this machine has none.
@@ -30,7 +30,7 @@ fn program_of((name, _): (&str, &str)) -> Option<PathBuf> {
 }
 
 /// A mirror of providers below `folder`, and the settings of the tool that name it.
-fn mirror(folder: &Path, providers: &[((&str, &str), PathBuf)]) -> anyhow::Result<PathBuf> {
+pub(super) fn mirror(folder: &Path, providers: &[((&str, &str), PathBuf)]) -> anyhow::Result<PathBuf> {
     let machine = match ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

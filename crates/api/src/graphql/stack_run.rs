@@ -10,6 +10,7 @@ use plural_core::service_error::ServiceError as CoreError;
 use plural_core::stack::Stack;
 use plural_core::stack_dependency::{stand_ins, with_names};
 use plural_core::stack_run::{JobRef, RunApproval, RunKind, RunPhase, RunStatus, RunTrigger};
+use plural_core::stack_turns::approvers;
 use plural_core::{Error, Result};
 use plural_specs::Map;
 use secrecy::ExposeSecret as _;
@@ -262,9 +263,10 @@ impl StackRun {
         Some(self.0.snapshot.spec.approval.required)
     }
 
-    /// How many people have to agree to its plan.
+    /// How many people have to agree to its plan. One more than its stack asks for where nobody approves what is their own and more people wrote
+    /// its code than can be told.
     async fn required_approvals(&self) -> i32 {
-        counted(self.0.snapshot.spec.approval.approvers.max(1).into())
+        counted(approvers(&self.0).into())
     }
 
     /// Who agreed to its plan, in order.

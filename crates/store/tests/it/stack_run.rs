@@ -207,6 +207,7 @@ fn source(artifact: u8) -> RunSource {
         message: "first".into(),
         author: "Ada".into(),
         emails: vec!["ada@example.com".into()],
+        more_emails: false,
         closure_digest: "closure".into(),
         artifact_digest: hex::encode([artifact; 32]),
         folder: "infra".into(),

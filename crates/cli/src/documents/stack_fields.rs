@@ -36,7 +36,7 @@ const TERRAFORM: &[Field] = &[
     field("refresh", Type::Bool, "Look at the real world before planning.").on(),
     field("approveEmpty", Type::Bool, NO_WAIT),
     field("tofu", Type::Bool, "Run tofu; false runs terraform.").on(),
-    field("tofuRegistry", Type::Bool, "Kept for other clients; the tool's own settings decide."),
+    refused("tofuRegistry", "the code, or a file with the tool's settings, names its registry; leave it out"),
 ];
 
 const TERRAGRUNT: &[Field] = &[

@@ -74,11 +74,15 @@ pub enum FindingKind {
     Trivy,
     /// What it would cost: `PlanCost`.
     Cost,
+    /// What the runner of another client found: findings of rules.
+    Runner,
+    /// Resources that the runner of another client names, also when it has applied.
+    Resources,
 }
 
 impl FindingKind {
     /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Policy, Self::Trivy, Self::Cost];
+    pub const ALL: [Self; 5] = [Self::Policy, Self::Trivy, Self::Cost, Self::Runner, Self::Resources];
 
     /// Its word.
     pub const fn as_str(self) -> &'static str {
@@ -86,6 +90,8 @@ impl FindingKind {
             Self::Policy => "policy",
             Self::Trivy => "trivy",
             Self::Cost => "cost",
+            Self::Runner => "runner",
+            Self::Resources => "resources",
         }
     }
 
@@ -100,6 +106,8 @@ impl FindingKind {
             Self::Policy => 0,
             Self::Trivy => 1,
             Self::Cost => 2,
+            Self::Runner => 3,
+            Self::Resources => 4,
         }
     }
 

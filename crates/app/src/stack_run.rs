@@ -7,8 +7,8 @@ use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
 use plural_core::page::{Page, PageRequest};
 use plural_core::stack::Stack;
 use plural_core::stack_run::{
-    JobRef, RunApproval, RunKind, RunPhase, RunPlan, RunSnapshot, RunSource, RunStatus, RunStep, RunTrigger,
-    StackOutput, StackRun, StepStatus,
+    JobRef, RunApproval, RunGroup, RunKind, RunPhase, RunPlan, RunSnapshot, RunSource, RunStatus, RunStep,
+    RunTrigger, StackOutput, StackRun, StepStatus,
 };
 use plural_core::stack_turns::{Approver, OpenRun, check_approver, is_approved};
 use plural_core::{Error, Result};
@@ -260,9 +260,13 @@ pub trait StackRunStore: Send + Sync + 'static {
     ) -> Result<Option<StackRun>>;
     /// What of a run is sealed.
     async fn stack_run_inputs(&self, id: StackRunId) -> Result<SealedInputs>;
-    /// Runs of a stack that may be read, newest first.
-    async fn stack_runs(&self, stack: &Authorized<Stack, Read>, page: &PageRequest)
-    -> Result<Page<StackRun>>;
+    /// Runs of a stack that may be read, newest first: of these groups, or, where none is named, all.
+    async fn stack_runs(
+        &self,
+        stack: &Authorized<Stack, Read>,
+        of: &[RunGroup],
+        page: &PageRequest,
+    ) -> Result<Page<StackRun>>;
     /// Runs that are not over, of all stacks, oldest first, from behind `after`: a page of them, in one statement.
     async fn stack_runs_open(&self, after: Option<StackRunId>) -> Result<OpenRuns>;
     /// All runs of a stack that are not over, oldest first.
@@ -412,15 +416,16 @@ impl App {
         Ok(self.stack_run_for::<Read>(ctx, id).await?.1)
     }
 
-    /// Runs of a stack, newest first.
+    /// Runs of a stack, newest first: of these groups, or, where none is named, all.
     pub async fn stack_runs(
         &self,
         ctx: &OpCtx,
         stack: StackId,
+        of: &[RunGroup],
         page: &PageRequest,
     ) -> Result<Page<StackRun>> {
         let stack = self.authorized::<Stack, Read>(ctx, &StackSelector::Id(stack)).await?;
-        self.store.stack_runs(&stack, page).await
+        self.store.stack_runs(&stack, of, page).await
     }
 
     /// The commands of a run, in order.

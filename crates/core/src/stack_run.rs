@@ -68,6 +68,34 @@ pub enum RunTrigger {
     Manual,
 }
 
+/// What the runs of a stack are of, in lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RunGroup {
+    /// The stack itself: its plans, applies and destructions.
+    Stack,
+    /// Pull requests and previews of them: plans that nothing comes of.
+    PullRequest,
+    /// Looks for drift.
+    Drift,
+    /// Commands that somebody gave it.
+    Commands,
+}
+
+impl RunGroup {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Stack, Self::PullRequest, Self::Drift, Self::Commands];
+
+    /// Of which a run is, by what it is to do and what made it.
+    pub const fn of(kind: RunKind, trigger: RunTrigger) -> Self {
+        match (kind, trigger) {
+            (_, RunTrigger::PullRequest) => Self::PullRequest,
+            (RunKind::Drift, _) => Self::Drift,
+            (RunKind::Commands, _) => Self::Commands,
+            (RunKind::Apply | RunKind::DryRun | RunKind::Destroy, _) => Self::Stack,
+        }
+    }
+}
+
 /// How far a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

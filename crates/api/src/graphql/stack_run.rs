@@ -71,6 +71,20 @@ pub(crate) enum StackRunKind {
     Commands,
 }
 
+/// What the runs of a stack are of, in lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::stack_run::RunGroup")]
+pub(crate) enum StackRunGroup {
+    /// The stack itself: its plans, applies and destructions.
+    Stack,
+    /// Pull requests and previews of them: plans that nothing comes of.
+    PullRequest,
+    /// Looks for drift.
+    Drift,
+    /// Commands that somebody gave it.
+    Commands,
+}
+
 /// Which Job of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::stack_run::RunPhase")]

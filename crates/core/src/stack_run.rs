@@ -217,12 +217,15 @@ pub struct RunSource {
     /// Name of its author.
     pub author: String,
     /// E-mail addresses of its author and of whoever committed it, as the commit says. Where people may not approve what is their own: of all
-    /// whose commits change the code since the commit that was applied last, and of those who opened and merged their pull requests here.
+    /// whose commits change the code since the commit that was applied last.
     #[serde(default)]
     pub emails: Vec<String>,
     /// There are more of them than can be told.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more_emails: bool,
+    /// The commits that these are of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commits: Vec<String>,
     /// Digest of everything that the code reaches in the repository.
     pub closure_digest: String,
     /// SHA-256, in hex, of the artifact.

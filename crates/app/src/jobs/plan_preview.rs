@@ -221,6 +221,7 @@ async fn stack_built(
         author: head.author.clone(),
         emails: Vec::new(),
         more_emails: false,
+        commits: Vec::new(),
         closure_digest,
         artifact_digest: built.digest,
         folder: built.folder,

@@ -156,6 +156,7 @@ async fn prepare(app: &App, run: &StackRun) -> Result<Result<RunSource, GitError
             author: commit.author,
             emails: wrote.emails,
             more_emails: !wrote.is_whole,
+            commits: wrote.commits,
             closure_digest,
             artifact_digest: built.digest,
             folder: built.folder,
@@ -181,7 +182,10 @@ async fn authors(
         Ok(found) => found,
         Err(error) => return Ok(Err(told("cannot tell who wrote the commits", error))),
     };
-    let Authors { emails, commits, is_whole } = found;
+    let Authors { emails, mut commits, is_whole } = found;
+    if !commits.contains(&commit.sha) {
+        commits.push(commit.sha.clone());
+    }
     let all: BTreeSet<String> = head.into_iter().chain(emails).collect();
     Ok(Ok(Authors { emails: all.into_iter().collect(), commits, is_whole }))
 }

@@ -2,6 +2,7 @@
 
 mod groups;
 mod made_of;
+mod merged;
 mod open;
 
 use std::collections::BTreeMap;
@@ -209,6 +210,7 @@ fn source(artifact: u8) -> RunSource {
         author: "Ada".into(),
         emails: vec!["ada@example.com".into()],
         more_emails: false,
+        commits: Vec::new(),
         closure_digest: "closure".into(),
         artifact_digest: hex::encode([artifact; 32]),
         folder: "infra".into(),

@@ -1,10 +1,11 @@
 //! Whoever merged the code of a run does not approve that.
 
+use plural_app::policy::RoleChange;
 use plural_app::pull_request_life::{PullRequestLifeStore as _, PullRequestRead};
 use plural_app::pull_request_merge::PullRequestMergeStore as _;
 use plural_app::stack_run::RunMove;
 use plural_core::Error;
-use plural_core::policy::{Role, RoleChange};
+use plural_core::policy::Role;
 use plural_core::pull_request::PrStatus;
 use plural_core::pull_request_life::{PrFacts, PrLife, PrLinks};
 use plural_core::stack::StackChange;

@@ -146,7 +146,7 @@ impl InfrastructureStack {
         counted(self.0.spec.approval.approvers.max(1).into())
     }
 
-    /// Whoever started a run or last changed the stack is none of them.
+    /// Whoever started a run, last changed the stack, or wrote, committed or merged code that the run applies is none of them.
     async fn forbid_self_approval(&self) -> bool {
         self.0.spec.approval.forbid_self
     }

@@ -2,6 +2,7 @@
 
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
+use plural_core::access::Actor;
 use plural_core::ids::StackRunId;
 use plural_core::stack_reported::ReportedResource;
 use plural_core::stack_state::{StateChange, StateLock, StateResource, StateVersion};
@@ -179,6 +180,10 @@ impl StackState {
                 Holds::Plan(run) => *run,
             };
             let request = request(ctx);
+            // The runner itself knows them.
+            if !matches!(request.op.actor(), Actor::User(_)) {
+                return Ok(None);
+            }
             let found = request.app.stack_run_findings(&request.op, run).await.into_graphql(ctx)?;
             let Some(resources) = found.resources else { return Ok(None) };
             Ok(limited(ctx, resources.into_iter().map(StackStateResource::from)))

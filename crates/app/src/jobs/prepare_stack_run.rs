@@ -142,7 +142,7 @@ async fn prepare(app: &App, run: &StackRun) -> Result<Result<RunSource, GitError
         Ok(digest) => digest,
         Err(error) => return Ok(Err(error)),
     };
-    let wrote = match authors(app, &access, (run, &stack), &commit, &spec).await? {
+    let wrote = match authors(app, &access, (run, &stack), &commit, &spec).await {
         Ok(wrote) => wrote,
         Err(error) => return Ok(Err(error)),
     };
@@ -172,22 +172,20 @@ async fn authors(
     (run, stack): (&StackRun, &Stack),
     commit: &CommitInfo,
     spec: &SourceSpec,
-) -> Result<Result<Authors, GitError>> {
+) -> Result<Authors, GitError> {
     let head = commit.emails.clone();
     if run.kind.only_plans() || !run.snapshot.spec.approval.forbid_self {
-        return Ok(Ok(Authors { emails: head, commits: Vec::new(), is_whole: true }));
+        return Ok(Authors { emails: head, commits: Vec::new(), is_whole: true });
     }
     // Whatever was pushed since the last apply is of this run, also below a commit of somebody else.
-    let found = match app.git.authors(access, &commit.sha, stack.sha.as_deref(), spec).await {
-        Ok(found) => found,
-        Err(error) => return Ok(Err(told("cannot tell who wrote the commits", error))),
-    };
+    let found = app.git.authors(access, &commit.sha, stack.sha.as_deref(), spec).await;
+    let found = found.map_err(|error| told("cannot tell who wrote the commits", error))?;
     let Authors { emails, mut commits, is_whole } = found;
     if !commits.contains(&commit.sha) {
         commits.push(commit.sha.clone());
     }
     let all: BTreeSet<String> = head.into_iter().chain(emails).collect();
-    Ok(Ok(Authors { emails: all.into_iter().collect(), commits, is_whole }))
+    Ok(Authors { emails: all.into_iter().collect(), commits, is_whole })
 }
 
 /// The digest of all that a source reaches at a commit.

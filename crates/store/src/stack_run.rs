@@ -103,6 +103,18 @@ impl StackRunStore for Database {
         found.map_err(db("reading the newest run of a stack"))?.map(StackRun::try_from).transpose()
     }
 
+    async fn stack_run_applied(&self, stack: StackId) -> Result<Option<StackRun>> {
+        let found = runs()
+            .filter(run::Column::StackId.eq(stack.uuid()))
+            .filter(run::Column::Kind.eq(RunKind::Apply.as_str()))
+            .filter(run::Column::Status.eq(RunStatus::Successful.as_str()))
+            .order_by_desc(run::Column::Number)
+            .limit(1)
+            .one(&self.reader)
+            .await;
+        found.map_err(db("reading the run of a stack that applied last"))?.map(StackRun::try_from).transpose()
+    }
+
     async fn stack_run_settle(
         &self,
         id: StackRunId,

@@ -142,7 +142,7 @@ async fn prepare(app: &App, run: &StackRun) -> Result<Result<RunSource, GitError
         Ok(digest) => digest,
         Err(error) => return Ok(Err(error)),
     };
-    let wrote = match authors(app, &access, (run, &stack), &commit, &spec).await {
+    let wrote = match authors(app, &access, (run, &stack), &commit, &spec).await? {
         Ok(wrote) => wrote,
         Err(error) => return Ok(Err(error)),
     };
@@ -172,20 +172,31 @@ async fn authors(
     (run, stack): (&StackRun, &Stack),
     commit: &CommitInfo,
     spec: &SourceSpec,
-) -> Result<Authors, GitError> {
+) -> Result<Result<Authors, GitError>> {
     let head = commit.emails.clone();
     if run.kind.only_plans() || !run.snapshot.spec.approval.forbid_self {
-        return Ok(Authors { emails: head, commits: Vec::new(), is_whole: true });
+        return Ok(Ok(Authors { emails: head, commits: Vec::new(), is_whole: true }));
     }
     // Whatever was pushed since the last apply is of this run, also below a commit of somebody else.
-    let found = app.git.authors(access, &commit.sha, stack.sha.as_deref(), spec).await;
-    let found = found.map_err(|error| told("cannot tell who wrote the commits", error))?;
-    let Authors { emails, mut commits, is_whole } = found;
+    let last = app.store.stack_run_applied(stack.id).await?;
+    // Where the stack was of another folder then, what is in this one was applied by nobody.
+    let is_same = |last: &StackRun| {
+        let (was, is) = (&last.snapshot, &run.snapshot);
+        was.repository_id == is.repository_id
+            && was.git.folder == is.git.folder
+            && was.git.files == is.git.files
+    };
+    let applied = stack.sha.as_deref().filter(|_| last.as_ref().is_some_and(is_same));
+    let Authors { emails, mut commits, is_whole } =
+        match app.git.authors(access, &commit.sha, applied, spec).await {
+            Ok(found) => found,
+            Err(error) => return Ok(Err(told("cannot tell who wrote the commits", error))),
+        };
     if !commits.contains(&commit.sha) {
         commits.push(commit.sha.clone());
     }
     let all: BTreeSet<String> = head.into_iter().chain(emails).collect();
-    Ok(Authors { emails: all.into_iter().collect(), commits, is_whole })
+    Ok(Ok(Authors { emails: all.into_iter().collect(), commits, is_whole }))
 }
 
 /// The digest of all that a source reaches at a commit.

@@ -325,6 +325,8 @@ mod tests {
             ("findings/trivy", Some((Call::Finding(FindingKind::Trivy), Method::PUT))),
             ("findings/cost", Some((Call::Finding(FindingKind::Cost), Method::PUT))),
             ("findings/policy", None),
+            ("findings/runner", None),
+            ("findings/resources", None),
             ("findings", None),
             ("", None),
             ("done/", None),

@@ -213,7 +213,7 @@ pub(super) const STACK: &[Field] = &[
     field(
         "forbidSelfApproval",
         Type::Bool,
-        "Whoever started a run or last changed the stack is none of them.",
+        "Whoever started a run, last changed the stack or wrote its code is none of them.",
     )
     .added(),
     field("approvalExpiry", Type::Span, "A plan that waits, and its approvals, end after this time.").added(),

@@ -61,6 +61,7 @@ mod revision;
 mod role;
 mod rollout_strategy;
 mod runner;
+mod runner_found;
 mod saved_view;
 mod scm_connection;
 mod scm_webhook;

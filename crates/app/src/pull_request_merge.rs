@@ -55,6 +55,11 @@ pub trait PullRequestMergeStore: Send + Sync + 'static {
         after: &PrMerging,
         at: DateTime<Utc>,
     ) -> Result<bool>;
+    /// Writes down who has the console merge one, as the audit log calls them, before it does.
+    async fn pull_request_merger(&self, id: PullRequestId, author: &str, at: DateTime<Utc>) -> Result<()>;
+    /// Who opened, or had the console merge, pull requests of which one of these is the head or the commit that merged it, as the audit log
+    /// calls them.
+    async fn pull_request_people(&self, commits: &[String]) -> Result<Vec<String>>;
     /// Those whose merge is due, at most so many, and those first that wait for longest. An index has them.
     async fn pull_requests_to_merge(&self, now: DateTime<Utc>, most: u64) -> Result<Vec<PullRequestId>>;
 }
@@ -114,6 +119,7 @@ impl App {
         }
         let host = self.pull_request_host(&known).await?;
         let job = job_of(id)?.after(AFTERWARDS);
+        self.store.pull_request_merger(id, &actor_name(ctx.actor()), ctx.now()).await?;
         self.store.pull_request_acted(known.audited(ctx, "pullRequest.merge"), &job).await?;
         host.merge(&known.told.repository, number, &head, method).await.map_err(refused)?;
         self.pull_request_done(&known, number, PrStatus::Merged).await
@@ -316,6 +322,7 @@ impl App {
                 return self.pull_request_merge_failed(id, merging, wish, error.to_string()).await;
             }
         }
+        self.store.pull_request_merger(id, &wish.by, now).await?;
         // From here on nobody cancels it.
         let begun = PrMerging { begun_at: Some(now), ..known.merging.clone() };
         let job = job_of(id)?.after(AFTERWARDS);

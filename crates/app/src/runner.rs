@@ -15,6 +15,7 @@ use crate::agent_run::{ReportedRun, ReportedRunState};
 use crate::app::App;
 use crate::harness::HarnessHandle;
 use crate::stack_run::PlanPart;
+use crate::stack_run_policy::RunnerFinds;
 
 /// How the Job of a run says that it is.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub struct JobSays {
     pub status: RunStatus,
     /// What it planned.
     pub plan: Option<PlanSays>,
+    /// What it found of it.
+    pub found: RunnerFinds,
     /// Why it ended so, in words.
     pub error: Option<String>,
     /// The outputs, after an apply; absent where they were not read.
@@ -61,7 +64,7 @@ impl App {
 
     /// A Job says that it runs, or that it failed or was cancelled. It does not say that it waits for people, or was a success.
     pub async fn runner_says(&self, by: &HarnessHandle, says: JobSays) -> Result<StackRun> {
-        let JobSays { status, plan, error, outputs: _ } = says;
+        let JobSays { status, plan, found, error, outputs: _ } = says;
         match status {
             // With its input it is running; the input itself is at a door of its own. One that runs is not asked again whether its plan
             // still counts: what it applies moves the state that the plan was made from.
@@ -70,10 +73,13 @@ impl App {
                     self.harness_input(by).await?;
                 }
                 self.runner_plans(by, plan).await?;
+                self.runner_finds(&self.runner_run(by).await?, found).await?;
                 // Said again, it is a sign of life.
                 self.harness_beat(by).await?;
             }
             RunStatus::Failed | RunStatus::Cancelled => {
+                // Often it is what it found that makes it fail.
+                self.runner_finds(by.run(), found).await?;
                 self.harness_done(by, ended(by, status == RunStatus::Cancelled, error)).await?;
             }
             RunStatus::Queued | RunStatus::Pending | RunStatus::PendingApproval | RunStatus::Successful => {
@@ -88,10 +94,11 @@ impl App {
 
     /// A Job says how it ended. What follows is concluded as for the console's own harness.
     pub async fn runner_completes(&self, by: &HarnessHandle, says: JobSays) -> Result<StackRun> {
-        let JobSays { status, plan, error, outputs } = says;
+        let JobSays { status, plan, found, error, outputs } = says;
         match status {
             RunStatus::Successful => {
                 self.runner_plans(by, plan).await?;
+                self.runner_finds(by.run(), found).await?;
                 let report = RunReport {
                     succeeded: true,
                     cancelled: false,
@@ -103,6 +110,7 @@ impl App {
                 self.harness_done(by, report).await?;
             }
             RunStatus::Failed | RunStatus::Cancelled => {
+                self.runner_finds(by.run(), found).await?;
                 self.harness_done(by, ended(by, status == RunStatus::Cancelled, error)).await?;
             }
             RunStatus::Queued | RunStatus::Pending | RunStatus::Running | RunStatus::PendingApproval => {

@@ -6,7 +6,7 @@ use plural_core::ids::{MachineAccountId, UserId};
 use plural_core::machine_account::MachineAccount;
 use plural_core::run_call::is_actor_token;
 use plural_core::stack_run::{RunPhase, StackRun};
-use plural_core::stack_turns::person;
+use plural_core::stack_turns::{names, person};
 use plural_core::user::User;
 use plural_core::{Error, Result};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -48,6 +48,23 @@ impl App {
             return Ok(true);
         }
         self.is_who_asks(ctx, user).await
+    }
+
+    /// Refuses whoever opened a pull request of the code of a run, or had the console merge one, where nobody approves what is their own. That is
+    /// looked up when they approve: a merge is read back after its commit may have been fetched.
+    pub(crate) async fn run_is_of_others(&self, run: &StackRun, name: &str) -> Result<()> {
+        let Some(source) = &run.source else { return Ok(()) };
+        if !run.snapshot.spec.approval.forbid_self || source.commits.is_empty() {
+            return Ok(());
+        }
+        let people = self.store.pull_request_people(&source.commits).await?;
+        let is_own = |by: &str| names(name).any(|name| name.eq_ignore_ascii_case(by));
+        if people.iter().any(|by| names(by).any(is_own)) {
+            return Err(Error::forbidden(
+                "you opened or merged a pull request with code of this run: somebody else has to approve it",
+            ));
+        }
+        Ok(())
     }
 
     /// Whether whoever asks is this user, also under the name of a service account that they assumed.

@@ -7,8 +7,8 @@ use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
 use plural_core::page::{Page, PageRequest};
 use plural_core::stack::Stack;
 use plural_core::stack_run::{
-    JobRef, RunApproval, RunKind, RunPhase, RunPlan, RunSnapshot, RunSource, RunStatus, RunStep, RunTrigger,
-    StackOutput, StackRun, StepStatus,
+    JobRef, RunApproval, RunGroup, RunKind, RunPhase, RunPlan, RunSnapshot, RunSource, RunStatus, RunStep,
+    RunTrigger, StackOutput, StackRun, StepStatus,
 };
 use plural_core::stack_turns::{Approver, OpenRun, check_approver, is_approved};
 use plural_core::{Error, Result};
@@ -74,11 +74,15 @@ pub enum FindingKind {
     Trivy,
     /// What it would cost: `PlanCost`.
     Cost,
+    /// What the runner of another client found: findings of rules.
+    Runner,
+    /// Resources that the runner of another client names, also when it has applied.
+    Resources,
 }
 
 impl FindingKind {
     /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Policy, Self::Trivy, Self::Cost];
+    pub const ALL: [Self; 5] = [Self::Policy, Self::Trivy, Self::Cost, Self::Runner, Self::Resources];
 
     /// Its word.
     pub const fn as_str(self) -> &'static str {
@@ -86,6 +90,8 @@ impl FindingKind {
             Self::Policy => "policy",
             Self::Trivy => "trivy",
             Self::Cost => "cost",
+            Self::Runner => "runner",
+            Self::Resources => "resources",
         }
     }
 
@@ -100,6 +106,8 @@ impl FindingKind {
             Self::Policy => 0,
             Self::Trivy => 1,
             Self::Cost => 2,
+            Self::Runner => 3,
+            Self::Resources => 4,
         }
     }
 
@@ -244,6 +252,8 @@ pub trait StackRunStore: Send + Sync + 'static {
     async fn stack_run(&self, id: StackRunId) -> Result<Option<StackRun>>;
     /// The newest run of a stack of those that do not only plan.
     async fn stack_run_newest(&self, stack: StackId) -> Result<Option<StackRun>>;
+    /// The newest run of a stack that applied its code, or found that there was nothing to apply.
+    async fn stack_run_applied(&self, stack: StackId) -> Result<Option<StackRun>>;
     /// What a queued run takes from other stacks is known, before its code is put together: what goes into it is this from now on, and
     /// its note is gone. `None` where it is elsewhere by now.
     async fn stack_run_settle(
@@ -254,9 +264,13 @@ pub trait StackRunStore: Send + Sync + 'static {
     ) -> Result<Option<StackRun>>;
     /// What of a run is sealed.
     async fn stack_run_inputs(&self, id: StackRunId) -> Result<SealedInputs>;
-    /// Runs of a stack that may be read, newest first.
-    async fn stack_runs(&self, stack: &Authorized<Stack, Read>, page: &PageRequest)
-    -> Result<Page<StackRun>>;
+    /// Runs of a stack that may be read, newest first: of these groups, or, where none is named, all.
+    async fn stack_runs(
+        &self,
+        stack: &Authorized<Stack, Read>,
+        of: &[RunGroup],
+        page: &PageRequest,
+    ) -> Result<Page<StackRun>>;
     /// Runs that are not over, of all stacks, oldest first, from behind `after`: a page of them, in one statement.
     async fn stack_runs_open(&self, after: Option<StackRunId>) -> Result<OpenRuns>;
     /// All runs of a stack that are not over, oldest first.
@@ -407,15 +421,16 @@ impl App {
         Ok(self.stack_run_for::<Read>(ctx, id).await?.1)
     }
 
-    /// Runs of a stack, newest first.
+    /// Runs of a stack, newest first: of these groups, or, where none is named, all.
     pub async fn stack_runs(
         &self,
         ctx: &OpCtx,
         stack: StackId,
+        of: &[RunGroup],
         page: &PageRequest,
     ) -> Result<Page<StackRun>> {
         let stack = self.authorized::<Stack, Read>(ctx, &StackSelector::Id(stack)).await?;
-        self.store.stack_runs(&stack, page).await
+        self.store.stack_runs(&stack, of, page).await
     }
 
     /// The commands of a run, in order.
@@ -457,6 +472,7 @@ impl App {
         let changed_by = Box::pin(is_own).await?.then_some(user);
         let approver = Approver { user, name: &name, digest, changed_by };
         check_approver(&run, &approver, ctx.now())?;
+        self.run_is_of_others(&run, &name).await?;
         self.stack_definition_approvable(ctx, &run).await?;
         let approval = self.approval_signed(
             id,

@@ -103,7 +103,7 @@ pub(crate) struct StackSettingsArgs {
     #[arg(long, value_name = "N")]
     pub(crate) approvers: Option<u16>,
 
-    /// Whether whoever started a run or last changed the stack may not approve it
+    /// Whether whoever started a run, last changed the stack, or wrote or merged its code may not approve it
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     pub(crate) forbid_self_approval: Option<bool>,
 

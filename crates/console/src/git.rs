@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use chrono::DateTime;
 use parking_lot::Mutex;
 use plural_app::ports::git::{
-    Built, Closure, CommitInfo, FetchOutcome, FolderFile, GitAccess, GitCredentials, GitError, GitPort,
-    GitReach, KeepMirror, Merged, MirrorBundle, SourceSpec, TreeChange,
+    Authors, Built, Closure, CommitInfo, FetchOutcome, FolderFile, GitAccess, GitCredentials, GitError,
+    GitPort, GitReach, KeepMirror, Merged, MirrorBundle, SourceSpec, TreeChange,
 };
 use plural_core::ids::RepositoryId;
 use plural_core::module_code::is_module_code;
@@ -310,6 +310,26 @@ impl GitPort for Git {
         .await
     }
 
+    async fn authors(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        applied: Option<&str>,
+        source: &SourceSpec,
+    ) -> Result<Authors, GitError> {
+        let repository = self.repository(access).await?;
+        let tip = sha.parse::<Oid>().map_err(explain)?;
+        // What is no whole id of a commit was applied by no run.
+        let applied = applied.and_then(|sha| sha.parse::<Oid>().ok());
+        let source = service_source(source).map_err(explain)?;
+        let found = blocking(move || repository.authors(tip, applied, &source)).await?;
+        let mut emails: Vec<String> = found.emails.iter().map(|email| author_line(email)).collect();
+        let is_whole = found.is_whole && emails.len() <= AUTHORS;
+        emails.truncate(AUTHORS);
+        let commits = found.commits.into_iter().map(Oid::to_hex).collect();
+        Ok(Authors { emails, commits, is_whole })
+    }
+
     async fn build(&self, access: &GitAccess, sha: &str, source: &SourceSpec) -> Result<Built, GitError> {
         let started = Instant::now();
         let repository = self.repository(access).await?;
@@ -551,6 +571,8 @@ pub(crate) fn explain(error: plural_git::Error) -> GitError {
     }
 }
 
+/// E-mail addresses of a run's authors that are kept.
+const AUTHORS: usize = 500;
 /// Bytes of an author's name, or e-mail address, that are kept.
 const AUTHOR: usize = 200;
 

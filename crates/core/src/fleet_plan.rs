@@ -502,6 +502,8 @@ mod tests {
             message: "Add it".to_owned(),
             author: "plural".to_owned(),
             emails: Vec::new(),
+            more_emails: false,
+            commits: Vec::new(),
             closure_digest: "c".to_owned(),
             artifact_digest: "d".to_owned(),
             folder: String::new(),

@@ -100,6 +100,7 @@ pub mod stack_plan;
 pub mod stack_policy_rules;
 pub mod stack_pull_comment;
 pub mod stack_pull_request;
+pub mod stack_reported;
 pub mod stack_run;
 pub mod stack_spec;
 pub mod stack_state;

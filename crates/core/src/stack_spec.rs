@@ -195,7 +195,7 @@ pub struct TerraformConfiguration {
     pub approve_empty: Option<bool>,
     /// Run `tofu`; absent: yes, unless it says `false`, which runs `terraform`.
     pub tofu: Option<bool>,
-    /// Kept for other clients; the tool's own settings decide.
+    /// Nothing but `false` can be given; an earlier build took it, and nothing came of it.
     pub tofu_registry: Option<bool>,
 }
 

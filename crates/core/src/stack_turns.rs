@@ -320,9 +320,9 @@ pub fn check_approver(run: &StackRun, approver: &Approver<'_>, now: DateTime<Utc
             ));
         }
         let mut emails = run.source.iter().flat_map(|source| &source.emails);
-        if emails.any(|email| email.eq_ignore_ascii_case(person(name))) {
+        if emails.any(|email| names(name).any(|name| email.eq_ignore_ascii_case(name))) {
             return Err(Error::forbidden(
-                "you wrote or committed the code of this run: somebody else has to approve it",
+                "you wrote, committed or merged code of this run: somebody else has to approve it",
             ));
         }
     }
@@ -336,7 +336,16 @@ pub fn is_approved(run: &StackRun) -> bool {
 
 /// The same, where only these approvals count.
 pub fn is_approved_by(run: &StackRun, approvals: &[RunApproval]) -> bool {
-    run.plan.as_ref().is_some_and(|plan| agree(plan, approvals, &run.snapshot.spec.approval))
+    let approval = StackApproval { approvers: approvers(run), ..run.snapshot.spec.approval.clone() };
+    run.plan.as_ref().is_some_and(|plan| agree(plan, approvals, &approval))
+}
+
+/// How many people have to agree to the plan of a run. Where nobody approves what is their own, and it cannot be told whose the code is, one more
+/// than the stack asks for: whoever wrote it is not alone then.
+pub fn approvers(run: &StackRun) -> u32 {
+    let approval = &run.snapshot.spec.approval;
+    let is_unknown = approval.forbid_self && run.source.as_ref().is_some_and(|source| source.more_emails);
+    approval.approvers.max(1).saturating_add(u32::from(is_unknown))
 }
 
 /// Of those who agreed, enough did so to this plan.
@@ -352,6 +361,11 @@ fn agree(plan: &RunPlan, approvals: &[RunApproval], approval: &StackApproval) ->
 pub fn person(name: &str) -> &str {
     let last = name.rsplit_once(" (assumed by ").map_or(name, |(_, by)| by);
     last.trim_end_matches(')')
+}
+
+/// All who act under a name of the audit log, by their addresses: an account, and whoever assumed it.
+pub fn names(name: &str) -> impl Iterator<Item = &str> {
+    name.split(" (assumed by ").map(|name| name.trim_end_matches(')'))
 }
 
 /// The plan waited for too long.

@@ -60,6 +60,7 @@ pub use push::{FileChange, Push};
 pub use quota::Quota;
 pub use refspec::RefSpec;
 pub use remote::{Credentials, HostKeys, MirrorKey, Remote, RemoteUrl};
+pub use repository::authors::Authors;
 pub use repository::{Commit, Listed, ListedKind, Repository, Resolved};
 pub use semver_range::Range;
 pub use signature::Signers;

@@ -96,6 +96,7 @@ mod m0119_pr_secrets;
 mod m0120_context_imports;
 mod m0121_pr_instance_parts;
 mod m0122_fleet_plan_merges;
+mod m0124_pull_request_mergers;
 #[cfg(test)]
 mod tests;
 
@@ -203,6 +204,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0120_context_imports::Migration),
             Box::new(m0121_pr_instance_parts::Migration),
             Box::new(m0122_fleet_plan_merges::Migration),
+            Box::new(m0124_pull_request_mergers::Migration),
         ]
     }
 }

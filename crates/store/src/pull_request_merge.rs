@@ -9,6 +9,7 @@ use plural_core::ids::PullRequestId;
 use plural_core::merge_window::{MergeWindows, PrMerging};
 use plural_core::pull_request::{PrPhase, PrStatus, PullRequest};
 use plural_core::{Error, Result};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait as _, OnConflict};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
     QueryOrder, QuerySelect,
@@ -20,6 +21,24 @@ use crate::database::Database;
 use crate::error::db;
 use crate::pull_request::row;
 use crate::transaction::set;
+
+mod merger {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "pull_request_mergers")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub pull_request_id: Uuid,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub author: String,
+        pub at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
 
 const WINDOWS: &str = "windows of merges";
 pub(crate) const WISH: &str = "a merge that waits";
@@ -110,6 +129,55 @@ impl PullRequestMergeStore for Database {
         write_in_tx(&write.tx, id, after, at).await?;
         write.commit().await?;
         Ok(true)
+    }
+
+    async fn pull_request_merger(&self, id: PullRequestId, author: &str, at: DateTime<Utc>) -> Result<()> {
+        let row = merger::ActiveModel {
+            pull_request_id: set(id.uuid()),
+            author: set(author.to_owned()),
+            at: set(at),
+        };
+        let again = OnConflict::columns([merger::Column::PullRequestId, merger::Column::Author])
+            .update_column(merger::Column::At)
+            .to_owned();
+        let write = self.write().await?;
+        let put = merger::Entity::insert(row).on_conflict(again).exec_without_returning(&write.tx).await;
+        put.map_err(db("recording who merges a pull request"))?;
+        write.commit().await
+    }
+
+    async fn pull_request_people(&self, commits: &[String]) -> Result<Vec<String>> {
+        let doing = "looking for pull requests of commits";
+        let merged = Expr::cust(if self.is_postgres() {
+            "(facts ->> 'mergeCommit')"
+        } else {
+            "json_extract(facts, '$.mergeCommit')"
+        });
+        let is_of = Condition::any()
+            .add(merged.is_in(commits.iter().map(String::as_str)))
+            .add(row::Column::HeadSha.is_in(commits.iter().map(String::as_str)))
+            .add(row::Column::CommitSha.is_in(commits.iter().map(String::as_str)));
+        let found: Vec<(Uuid, String)> = row::Entity::find()
+            .select_only()
+            .columns([row::Column::Id, row::Column::Creator])
+            .filter(is_of)
+            .into_tuple()
+            .all(&self.reader)
+            .await
+            .map_err(db(doing))?;
+        let (ids, mut people): (Vec<Uuid>, Vec<String>) = found.into_iter().unzip();
+        let mergers: Vec<String> = merger::Entity::find()
+            .select_only()
+            .column(merger::Column::Author)
+            .filter(merger::Column::PullRequestId.is_in(ids))
+            .into_tuple()
+            .all(&self.reader)
+            .await
+            .map_err(db(doing))?;
+        people.extend(mergers);
+        people.sort_unstable();
+        people.dedup();
+        Ok(people)
     }
 
     async fn pull_requests_to_merge(&self, now: DateTime<Utc>, most: u64) -> Result<Vec<PullRequestId>> {

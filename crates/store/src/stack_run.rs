@@ -26,7 +26,9 @@ use plural_core::access::{Actor, UserActor};
 use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
 use plural_core::page::Direction;
 use plural_core::stack::Stack;
-use plural_core::stack_run::{RunPhase, RunSnapshot, RunStatus, RunStep, StackRun, StepStatus};
+use plural_core::stack_run::{
+    RunGroup, RunKind, RunPhase, RunSnapshot, RunStatus, RunStep, RunTrigger, StackRun, StepStatus,
+};
 use plural_core::{Error, Page, PageRequest, Result};
 use sea_orm::sea_query::Condition;
 use sea_orm::{
@@ -101,6 +103,18 @@ impl StackRunStore for Database {
         found.map_err(db("reading the newest run of a stack"))?.map(StackRun::try_from).transpose()
     }
 
+    async fn stack_run_applied(&self, stack: StackId) -> Result<Option<StackRun>> {
+        let found = runs()
+            .filter(run::Column::StackId.eq(stack.uuid()))
+            .filter(run::Column::Kind.eq(RunKind::Apply.as_str()))
+            .filter(run::Column::Status.eq(RunStatus::Successful.as_str()))
+            .order_by_desc(run::Column::Number)
+            .limit(1)
+            .one(&self.reader)
+            .await;
+        found.map_err(db("reading the run of a stack that applied last"))?.map(StackRun::try_from).transpose()
+    }
+
     async fn stack_run_settle(
         &self,
         id: StackRunId,
@@ -124,10 +138,14 @@ impl StackRunStore for Database {
     async fn stack_runs(
         &self,
         stack: &Authorized<Stack, Read>,
+        of: &[RunGroup],
         request: &PageRequest,
     ) -> Result<Page<StackRun>> {
         // Newest first: what comes after a run is older.
         let mut query = runs().filter(run::Column::StackId.eq(stack.id.uuid()));
+        if !of.is_empty() {
+            query = query.filter(in_groups(of));
+        }
         if let Some(after) = request.after {
             query = query.filter(run::Column::Id.lt(after));
         }
@@ -420,4 +438,17 @@ impl StackRunStore for Database {
     async fn stack_runs_prune(&self, keep: u32) -> Result<u64> {
         self.prune(keep).await
     }
+}
+
+/// Runs of one of these groups.
+fn in_groups(of: &[RunGroup]) -> Condition {
+    let proposed = RunTrigger::PullRequest.as_str();
+    of.iter().fold(Condition::any(), |any, group| {
+        if *group == RunGroup::PullRequest {
+            return any.add(run::Column::Cause.eq(proposed));
+        }
+        let kinds = RunKind::ALL.into_iter().filter(|kind| RunGroup::of(*kind, RunTrigger::Manual) == *group);
+        let of_kind = run::Column::Kind.is_in(kinds.map(RunKind::as_str));
+        any.add(Condition::all().add(of_kind).add(run::Column::Cause.ne(proposed)))
+    })
 }

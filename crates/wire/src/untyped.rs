@@ -69,7 +69,7 @@ macro_rules! template {
 
 macro_rules! tools {
     () => {
-        "terraform { parallelism refresh approveEmpty tofu tofuRegistry }
+        "terraform { parallelism refresh approveEmpty tofu }
     terragrunt { parallelism refresh approveEmpty } pulumi { parallel refresh approveEmpty stack backendUrl }"
     };
 }

@@ -220,6 +220,8 @@ async fn stack_built(
         message: head.message.clone(),
         author: head.author.clone(),
         emails: Vec::new(),
+        more_emails: false,
+        commits: Vec::new(),
         closure_digest,
         artifact_digest: built.digest,
         folder: built.folder,

@@ -1,5 +1,6 @@
 //! Puts the code of a run together: resolves its ref, builds the artifact, and lets it have its turn.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use plural_core::access::Actor;
@@ -16,7 +17,7 @@ use super::plan_pull_request::bring;
 use crate::app::App;
 use crate::harness::run_steps;
 use crate::job::{Job, JobFailure};
-use crate::ports::git::{CommitInfo, GitAccess, GitError, SourceSpec};
+use crate::ports::git::{Authors, CommitInfo, GitAccess, GitError, SourceSpec};
 use crate::project::ProjectSelector;
 use crate::stack::{StackSelector, stack_limits};
 use crate::stack_run::RunMove;
@@ -134,6 +135,10 @@ async fn prepare(app: &App, run: &StackRun) -> Result<Result<RunSource, GitError
         Ok(digest) => digest,
         Err(error) => return Ok(Err(error)),
     };
+    let wrote = match authors(app, &access, (run, &stack), &commit, &spec).await? {
+        Ok(wrote) => wrote,
+        Err(error) => return Ok(Err(error)),
+    };
     if let Err(error) = app.run_allowed(&project, run, (&access, commit.sha.as_str(), &spec)).await? {
         return Ok(Err(error));
     }
@@ -142,7 +147,9 @@ async fn prepare(app: &App, run: &StackRun) -> Result<Result<RunSource, GitError
             sha: commit.sha,
             message: commit.message,
             author: commit.author,
-            emails: commit.emails,
+            emails: wrote.emails,
+            more_emails: !wrote.is_whole,
+            commits: wrote.commits,
             closure_digest,
             artifact_digest: built.digest,
             folder: built.folder,
@@ -241,6 +248,40 @@ async fn code_now(
 /// A commit as people write it.
 fn short(sha: &str) -> &str {
     sha.get(..12).unwrap_or(sha)
+}
+
+/// Who wrote, committed and merged the code of a run, as far as somebody may not approve what is their own.
+async fn authors(
+    app: &App,
+    access: &GitAccess,
+    (run, stack): (&StackRun, &Stack),
+    commit: &CommitInfo,
+    spec: &SourceSpec,
+) -> Result<Result<Authors, GitError>> {
+    let head = commit.emails.clone();
+    if run.kind.only_plans() || !run.snapshot.spec.approval.forbid_self {
+        return Ok(Ok(Authors { emails: head, commits: Vec::new(), is_whole: true }));
+    }
+    // Whatever was pushed since the last apply is of this run, also below a commit of somebody else.
+    let last = app.store.stack_run_applied(stack.id).await?;
+    // Where the stack was of another folder then, what is in this one was applied by nobody.
+    let is_same = |last: &StackRun| {
+        let (was, is) = (&last.snapshot, &run.snapshot);
+        was.repository_id == is.repository_id
+            && was.git.folder == is.git.folder
+            && was.git.files == is.git.files
+    };
+    let applied = stack.sha.as_deref().filter(|_| last.as_ref().is_some_and(is_same));
+    let Authors { emails, mut commits, is_whole } =
+        match app.git.authors(access, &commit.sha, applied, spec).await {
+            Ok(found) => found,
+            Err(error) => return Ok(Err(told("cannot tell who wrote the commits", error))),
+        };
+    if !commits.contains(&commit.sha) {
+        commits.push(commit.sha.clone());
+    }
+    let all: BTreeSet<String> = head.into_iter().chain(emails).collect();
+    Ok(Ok(Authors { emails: all.into_iter().collect(), commits, is_whole }))
 }
 
 /// The digest of all that a source reaches at a commit.

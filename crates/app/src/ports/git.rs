@@ -94,6 +94,17 @@ pub struct CommitInfo {
     pub at: DateTime<Utc>,
 }
 
+/// Who made what a source is at a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authors {
+    /// E-mail addresses of those who wrote and committed it, as the commits say.
+    pub emails: Vec<String>,
+    /// The commits that change it.
+    pub commits: Vec<String>,
+    /// That is all of them; there are too many to tell otherwise.
+    pub is_whole: bool,
+}
+
 /// What a service takes from a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SourceSpec {
@@ -238,6 +249,15 @@ pub trait GitPort: Send + Sync + 'static {
 
     /// The files below a folder at a commit, `""` for the root, and nothing that they lead to. Links are left out.
     async fn folder(&self, access: &GitAccess, sha: &str, folder: &str) -> Result<Vec<FolderFile>, GitError>;
+
+    /// Who wrote and committed what changed a source in the commits that lead to this one and not to the applied one.
+    async fn authors(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        applied: Option<&str>,
+        source: &SourceSpec,
+    ) -> Result<Authors, GitError>;
 
     /// Builds the artifact of a source at a commit and stores it, once per closure.
     async fn build(&self, access: &GitAccess, sha: &str, source: &SourceSpec) -> Result<Built, GitError>;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use world::{FILE, World, hex, id_of};
 
+mod authors;
 mod clocks;
 mod context_imports;
 mod custom;
@@ -579,6 +580,10 @@ async fn what_a_stack_may_not_be_made_of(database: TestDatabase) {
         ("attributes.files", json!({"files": [{"path": "../a", "content": "x"}]})),
         ("attributes.files", json!({"files": [{"path": "a", "content": "x".repeat((64 << 10) + 1)}]})),
         ("attributes.jobSpec.namespace", json!({"jobSpec": {"namespace": "kube-system"}})),
+        (
+            "attributes.configuration.terraform.tofuRegistry",
+            json!({"configuration": {"terraform": {"tofuRegistry": true}}}),
+        ),
     ] {
         let refused = w.update(attributes).await;
         assert_eq!(refused.outcome(), "INVALID", "{field}: {refused:?}");

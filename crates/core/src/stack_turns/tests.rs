@@ -294,6 +294,8 @@ fn no_run_stays_as_it_is_for_ever() {
         message: String::new(),
         author: String::new(),
         emails: Vec::new(),
+        more_emails: false,
+        commits: Vec::new(),
         closure_digest: "b".to_owned(),
         artifact_digest: "c".to_owned(),
         folder: String::new(),
@@ -427,6 +429,8 @@ fn whoever_wrote_the_commit_is_one_of_those_whose_own_it_is() {
         message: String::new(),
         author: "Ada".to_owned(),
         emails: vec!["Ada@Example.com".to_owned(), "merger@example.com".to_owned()],
+        more_emails: false,
+        commits: Vec::new(),
         closure_digest: "b".to_owned(),
         artifact_digest: "c".to_owned(),
         folder: String::new(),
@@ -438,6 +442,31 @@ fn whoever_wrote_the_commit_is_one_of_those_whose_own_it_is() {
         assert_eq!(code(&run, name), Some(ErrorCode::Forbidden), "{name}");
     }
     assert_eq!(code(&run, "bob@example.com"), None);
+    // What an account wrote is no other one's for whoever assumes it.
+    assert_eq!(code(&run, "merger@example.com (assumed by bob@example.com)"), Some(ErrorCode::Forbidden));
+}
+
+/// Whose code it is that many wrote, nobody can tell: one more person has to agree.
+#[test]
+fn with_more_authors_than_can_be_told_one_more_person_agrees() {
+    let mut run = waiting();
+    run.approvals = vec![approval(UserId::new(), "d1")];
+    run.source = Some(RunSource {
+        sha: "a".to_owned(),
+        message: String::new(),
+        author: "Ada".to_owned(),
+        emails: Vec::new(),
+        more_emails: true,
+        commits: Vec::new(),
+        closure_digest: "b".to_owned(),
+        artifact_digest: "c".to_owned(),
+        folder: String::new(),
+    });
+    assert!(is_approved(&run) && approvers(&run) == 1);
+    run.snapshot.spec.approval.forbid_self = true;
+    assert!(!is_approved(&run) && approvers(&run) == 2);
+    run.approvals.push(approval(UserId::new(), "d1"));
+    assert!(is_approved(&run));
 }
 
 #[test]

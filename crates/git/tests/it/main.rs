@@ -3,6 +3,7 @@
 
 mod artifact;
 mod attacks;
+mod authors;
 mod blobs;
 mod bundle;
 mod closure;

@@ -50,7 +50,9 @@ impl Database {
         let write = self.write().await?;
         let run = run::Entity::find_by_id(id.uuid()).lock_exclusive().one(&write.tx).await;
         let run = run.map_err(db("reading a run"))?.ok_or(Error::not_found("stack run"))?;
-        if status_of(&run)? != RunStatus::Running || phase_of(&run)? != RunPhase::Plan {
+        // Which resources there are is known when they are made.
+        let is_in_time = kind == FindingKind::Resources || phase_of(&run)? == RunPhase::Plan;
+        if status_of(&run)? != RunStatus::Running || !is_in_time {
             return Err(Error::conflict(
                 "the run is not planning: nothing that was found of a plan is taken",
             ));

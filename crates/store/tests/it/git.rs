@@ -12,8 +12,8 @@ use plural_app::agent_poll::{ClusterData, ServiceSpec};
 use plural_app::ports::blobs::{BlobStream, Blobs};
 use plural_app::ports::charts::{ChartPart, ComposeError, Composed, Composer, Composition};
 use plural_app::ports::git::{
-    Built, Closure, CommitInfo, FetchOutcome, FolderFile, GitAccess, GitCredentials, GitError, GitPort,
-    GitReach, KeepMirror, Merged, MirrorBundle, SourceSpec, TreeChange,
+    Authors, Built, Closure, CommitInfo, FetchOutcome, FolderFile, GitAccess, GitCredentials, GitError,
+    GitPort, GitReach, KeepMirror, Merged, MirrorBundle, SourceSpec, TreeChange,
 };
 use plural_app::ports::git_hosts::{GitHosts, Host, HostSecrets};
 use plural_app::ports::governances::{GovernanceAnswer, GovernanceCall, Governances};
@@ -214,6 +214,23 @@ impl GitPort for FakeGit {
         self.read(access, |branches| {
             let bytes = content(branches, sha, folder)?.into_bytes();
             Ok(vec![FolderFile { path: "file".to_owned(), bytes, executable: false }])
+        })
+    }
+
+    /// The branches of a test have no history.
+    async fn authors(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        _applied: Option<&str>,
+        _source: &SourceSpec,
+    ) -> Result<Authors, GitError> {
+        self.read(access, |_| {
+            Ok(Authors {
+                emails: vec!["ada@example.com".to_owned()],
+                commits: vec![sha.to_owned()],
+                is_whole: true,
+            })
         })
     }
 

@@ -484,7 +484,7 @@ impl World {
             "configuration": {
                 "image": "tools/tofu", "version": "1.12", "tag": "1.12",
                 "hooks": [{"cmd": "tflint", "args": ["--format"], "afterStage": "INIT"}],
-                "terraform": {"parallelism": 4, "refresh": true, "approveEmpty": true, "tofu": true, "tofuRegistry": true},
+                "terraform": {"parallelism": 4, "refresh": true, "approveEmpty": true, "tofu": true, "tofuRegistry": false},
                 "terragrunt": {"parallelism": 4, "refresh": true, "approveEmpty": true},
                 "pulumi": {"parallel": 4, "refresh": true, "approveEmpty": true, "stack": "dev", "backendUrl": "file:///state"},
                 "ansible": {

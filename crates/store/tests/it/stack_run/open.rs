@@ -187,7 +187,7 @@ async fn a_pass_that_was_killed_is_finished_by_the_next(database: TestDatabase) 
     assert!(matches!(app.stack_run_steps(admin, run.id).await, Err(Error::NotFound { .. })));
     assert!(matches!(app.stack_run_log(admin, run.id, 0, 0, 10).await, Err(Error::NotFound { .. })));
     let page = PageArgs { first: Some(10), ..PageArgs::default() }.request().unwrap();
-    let listed = app.stack_runs(admin, ground.stack.id, &page).await.unwrap().into_nodes();
+    let listed = app.stack_runs(admin, ground.stack.id, &[], &page).await.unwrap().into_nodes();
     assert!(listed.iter().any(|run| run.id == kept.id) && listed.iter().all(|one| one.id != run.id));
     assert_eq!(ground.moved(run.id, RunMove { to: Some(RunStatus::Queued), ..ground.change() }).await, None);
     assert!(store.agent_runs(ground.cluster.cluster.id, &[run.id]).await.unwrap().is_empty());
@@ -233,7 +233,7 @@ async fn many_old_runs_go_in_one_pass(database: TestDatabase) {
     let removed = ground.door.database.stack_runs_prune(5).await.unwrap();
     assert!(removed >= 117, "{removed}");
     let page = PageArgs { first: Some(50), ..PageArgs::default() }.request().unwrap();
-    let left = ground.door.app.stack_runs(&ground.door.admin, ground.stack.id, &page).await.unwrap();
+    let left = ground.door.app.stack_runs(&ground.door.admin, ground.stack.id, &[], &page).await.unwrap();
     let mut left: Vec<u64> = left.into_nodes().into_iter().map(|run| run.number).collect();
     left.sort_unstable();
     assert_eq!(left, (before.number - 4..=before.number).collect::<Vec<_>>());

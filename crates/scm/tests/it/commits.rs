@@ -202,9 +202,16 @@ async fn what_no_host_can_mean_is_refused(world: World) {
 
 async fn a_branch_is_removed_once_or_twice(world: World) {
     let new = world.on_new_branch("short/lived", vec![write("a.yaml", "a: 1\n")]).await;
-    world.host.commit(&world.repository, &new).await.unwrap();
+    let first = world.host.commit(&world.repository, &new).await.unwrap().commit;
+    let onto = Onto::Branch(branch("short/lived"));
+    let more = commit(onto, first.clone(), vec![write("b.yaml", "b: 1\n")]);
+    let second = world.host.commit(&world.repository, &more).await.unwrap().commit;
+    // Somebody went on with it.
+    let error = world.host.delete_branch(&world.repository, &branch("short/lived"), &first).await.unwrap_err();
+    assert_eq!(error.cause, Cause::Moved, "{error}");
+    assert_eq!(world.head("short/lived").await, second);
     for _ in 0..2 {
-        world.host.delete_branch(&world.repository, &branch("short/lived")).await.unwrap();
+        world.host.delete_branch(&world.repository, &branch("short/lived"), &second).await.unwrap();
     }
     let error = world.host.head(&world.repository, &branch("short/lived")).await.unwrap_err();
     assert_eq!(error.cause, Cause::NotFound);

@@ -97,7 +97,7 @@ async fn a_branch_is_made_changed_and_removed() {
     assert_eq!(late.cause, Cause::Moved, "{late}");
     assert_eq!(host.head(repository, &branch("plural/update-1")).await.unwrap(), second.commit);
     for _ in 0..2 {
-        host.delete_branch(repository, &branch("plural/update-1")).await.unwrap();
+        host.delete_branch(repository, &branch("plural/update-1"), &second.commit).await.unwrap();
     }
     let gone = host.head(repository, &branch("plural/update-1")).await.unwrap_err();
     assert_eq!(gone.cause, Cause::NotFound, "{gone}");

@@ -312,12 +312,7 @@ impl GitHost for Azure {
         commits::commit(self, repository, commit).await
     }
 
-    async fn delete_branch(
-        &self,
-        repository: &Repository,
-        branch: &BranchName,
-        at: &CommitId,
-    ) -> Result<()> {
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()> {
         if !common::is_at(self, repository, branch, at).await? {
             return Ok(());
         }

@@ -242,12 +242,7 @@ impl GitHost for Bitbucket {
         commits::commit(self, repository, commit).await
     }
 
-    async fn delete_branch(
-        &self,
-        repository: &Repository,
-        branch: &BranchName,
-        at: &CommitId,
-    ) -> Result<()> {
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()> {
         if !common::is_at(self, repository, branch, at).await? {
             return Ok(());
         }

@@ -249,12 +249,7 @@ impl GitHost for DataCenter {
         self.git().await?.commit(&by_git(repository)?, commit).await
     }
 
-    async fn delete_branch(
-        &self,
-        repository: &Repository,
-        branch: &BranchName,
-        at: &CommitId,
-    ) -> Result<()> {
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()> {
         if !common::is_at(self, repository, branch, at).await? {
             return Ok(());
         }

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use async_trait::async_trait;
 use bytes::Bytes;
 use plural_git::{
-    Credentials, Error as GitError, Fetched, FileChange, HostKeys, ListedKind, Merge, MirrorKey, Mirrors, Oid,
-    Push, RefSpec, Remote, Repository as Mirror, Resolved,
+    Credentials, Error as GitError, Fetched, FileChange, HostKeys, ListedKind, Merge, MirrorKey, Mirrors,
+    Oid, Push, RefSpec, Remote, Repository as Mirror, Resolved,
 };
 use secrecy::SecretString;
 use sha2::{Digest as _, Sha256};
@@ -16,8 +16,9 @@ use crate::{
     error::{Cause, Error, Result},
     names::{BranchName, CommitId, FilePath, Repository},
     port::{
-        Change, ChangedFile, Committed, EntryKind, Followed, GitHost, List, MergeMethod, NewCommit, NewPullRequest,
-        Onto, Opened, Person, PullRequest, PullRequestEdit, Review, Scope, Status, TreeEntry, WebhookSpec,
+        Change, ChangedFile, Committed, EntryKind, Followed, GitHost, List, MergeMethod, NewCommit,
+        NewPullRequest, Onto, Opened, Person, PullRequest, PullRequestEdit, Review, Scope, Status, TreeEntry,
+        WebhookSpec,
     },
 };
 
@@ -284,12 +285,7 @@ impl GitHost for Plain {
         }
     }
 
-    async fn delete_branch(
-        &self,
-        repository: &Repository,
-        branch: &BranchName,
-        at: &CommitId,
-    ) -> Result<()> {
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()> {
         if !common::is_at(self, repository, branch, at).await? {
             return Ok(());
         }

@@ -396,12 +396,7 @@ pub trait GitHost: Send + Sync + fmt::Debug {
     async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed>;
     /// Removes a branch while it is at this commit, else [`Cause::Moved`]; one that is gone is no error. A host whose API binds no removal to a
     /// commit is asked for the branch's head right before.
-    async fn delete_branch(
-        &self,
-        repository: &Repository,
-        branch: &BranchName,
-        at: &CommitId,
-    ) -> Result<()>;
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()>;
     /// How a branch stands over the one that it is to go into, and whether a commit that it was made with is in there: for a host without
     /// pull requests. The others tell it of the pull request.
     async fn follow(

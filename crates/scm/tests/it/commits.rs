@@ -207,7 +207,8 @@ async fn a_branch_is_removed_once_or_twice(world: World) {
     let more = commit(onto, first.clone(), vec![write("b.yaml", "b: 1\n")]);
     let second = world.host.commit(&world.repository, &more).await.unwrap().commit;
     // Somebody went on with it.
-    let error = world.host.delete_branch(&world.repository, &branch("short/lived"), &first).await.unwrap_err();
+    let error =
+        world.host.delete_branch(&world.repository, &branch("short/lived"), &first).await.unwrap_err();
     assert_eq!(error.cause, Cause::Moved, "{error}");
     assert_eq!(world.head("short/lived").await, second);
     for _ in 0..2 {

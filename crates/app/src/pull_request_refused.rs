@@ -33,8 +33,7 @@ impl App {
     async fn pull_request_unbranched(&self, begun: &PullRequest, commit: &str) -> String {
         let HostPullRequest { repository, branch, .. } = &begun.told;
         let removed = async {
-            let (connection, host) =
-                self.scm_host(begun.connection_id).await.map_err(words)?;
+            let (connection, host) = self.scm_host(begun.connection_id).await.map_err(words)?;
             let allowed = target_allowed(begun.project_id, &connection, Some(repository));
             allowed.map_err(words)?;
             if connection.kind != ScmType::Plain {

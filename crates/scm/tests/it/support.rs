@@ -123,6 +123,19 @@ impl Server {
         !matches!(self, Self::StandIn(server) if without.contains(&server.dialect()))
     }
 
+    /// How a pull request was merged; nothing where the host tells no more than that it was.
+    pub(crate) fn merged_as(&self, number: u64) -> Option<&'static str> {
+        match self {
+            Self::StandIn(server) => server.merged_as(number),
+            Self::Real(_) => None,
+        }
+    }
+
+    /// Whether it merges by rebase when it is asked to.
+    pub(crate) fn rebases(&self) -> bool {
+        self.dialect() != ScmDialect::GitLab
+    }
+
     /// The real one has its own.
     pub(crate) fn set_page(&self, page: usize) {
         if let Self::StandIn(server) = self {

@@ -4,7 +4,7 @@ use http::{Method, Uri};
 use serde_json::{Value, json};
 
 use super::{
-    answers::{Done, SELF, made, ok, pieces, text},
+    answers::{Done, SELF, made, method_of, ok, pieces, text},
     state::{Hook, Host, Pull},
 };
 
@@ -278,12 +278,12 @@ impl Host {
                 ok(self.datacenter_shown(&self.pulls[index]))
             }
             ("POST", ["merge"]) => {
-                let strategies = ["no-ff", "squash", "rebase-ff-only"];
-                if !strategies.iter().any(|known| body["strategyId"] == *known) {
+                let strategies = [("no-ff", "merge"), ("squash", "squash"), ("rebase-ff-only", "rebase")];
+                let Some(how) = method_of(&strategies, &body["strategyId"]) else {
                     return refuse(400, "No such merge strategy");
-                }
+                };
                 let head = Value::from(self.head_of(index));
-                match self.join(index, &head) {
+                match self.join(index, &head, how) {
                     Some(true) => {
                         self.pulls[index].version += 1;
                         ok(self.datacenter_shown(&self.pulls[index]))

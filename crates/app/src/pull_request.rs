@@ -222,6 +222,12 @@ mod tests {
         let opened = |status| PullRequestEnd::Opened { url: String::new(), title: String::new(), status };
         assert_eq!(kinds(opened(PrStatus::Open)), ["read_pull_request"]);
         assert_eq!(kinds(opened(PrStatus::Merged)), ["read_pull_request", "follow_merge"]);
+        let pushed = |text: &str| PullRequestEnd::Pushed {
+            title: text.to_owned(),
+            base: text.to_owned(),
+            head: text.to_owned(),
+        };
+        assert!(kinds(pushed("main")).is_empty(), "what was pushed at this moment is known");
         assert!(kinds(PullRequestEnd::Failed { error: "no".to_owned() }).is_empty());
     }
 }

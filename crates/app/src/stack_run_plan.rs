@@ -199,14 +199,12 @@ impl App {
             Err(error) => return Err(error),
         }
         match self.blobs.open(&source.artifact_digest).await {
-            Ok(_) => {}
+            Ok(_) => Ok(None),
             Err(Error::NotFound { .. }) => {
-                let told = "the code that the plan was made from is not kept any more: plan again";
-                return Ok(Some(told.to_owned()));
+                Ok(Some("the code that the plan was made from is not kept any more: plan again".to_owned()))
             }
-            Err(error) => return Err(error),
+            Err(error) => Err(error),
         }
-        Box::pin(self.run_code_moved(run, source, &made_of)).await
     }
 }
 

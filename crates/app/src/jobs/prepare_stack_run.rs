@@ -16,7 +16,7 @@ use super::plan_pull_request::bring;
 use crate::app::App;
 use crate::harness::run_steps;
 use crate::job::{Job, JobFailure};
-use crate::ports::git::{CommitInfo, GitAccess, GitError, SourceSpec};
+use crate::ports::git::{GitAccess, GitError, SourceSpec};
 use crate::project::ProjectSelector;
 use crate::stack::{StackSelector, stack_limits};
 use crate::stack_run::RunMove;
@@ -120,15 +120,22 @@ async fn prepare(app: &App, run: &StackRun) -> Result<Result<RunSource, GitError
         return Ok(Err(told("cannot fetch the repository", error)));
     }
     let stack = app.get::<Stack>(&system, &StackSelector::Id(run.stack_id)).await?;
-    let commit = match run.pull_request() {
-        Some(pull) => bring(app, &access, &pull.sha, pull.reference.as_deref()).await,
-        None => commit_of(app, &access, run, &stack).await,
+    let git = &run.snapshot.git;
+    // What was applied last is what there is to destroy, and to compare with the world, unless nobody has that commit any more.
+    let applied = stack.sha.as_deref().filter(|_| matches!(run.kind, RunKind::Destroy | RunKind::Drift));
+    let commit = match (run.pull_request(), applied) {
+        (Some(pull), _) => bring(app, &access, &pull.sha, pull.reference.as_deref()).await,
+        (None, Some(sha)) => match app.git.resolve(&access, sha).await {
+            Ok(commit) => Ok(commit),
+            Err(_) => app.git.resolve(&access, &git.reference).await,
+        },
+        (None, None) => app.git.resolve(&access, &git.reference).await,
     };
     let commit = match commit {
         Ok(commit) => commit,
         Err(error) => return Ok(Err(told("cannot find the ref", error))),
     };
-    let spec = SourceSpec::from(&run.snapshot.git);
+    let spec = SourceSpec::from(git);
     let _turn = app.repositories.turns.build(Some(run.project_id)).await;
     let closure_digest = match closure(app, &access, &commit.sha, &spec).await {
         Ok(digest) => digest,
@@ -149,96 +156,6 @@ async fn prepare(app: &App, run: &StackRun) -> Result<Result<RunSource, GitError
         }),
         Err(error) => Err(told("cannot build the artifact", error)),
     })
-}
-
-/// What was applied last is what there is to destroy, and to compare with the world.
-fn applied<'a>(run: &StackRun, stack: &'a Stack) -> Option<&'a str> {
-    stack.sha.as_deref().filter(|_| matches!(run.kind, RunKind::Destroy | RunKind::Drift))
-}
-
-/// The commit whose code a run of the stack takes, as far as the mirror on this replica knows: what was applied last, where that counts,
-/// unless nobody has that commit any more.
-async fn commit_of(
-    app: &App,
-    access: &GitAccess,
-    run: &StackRun,
-    stack: &Stack,
-) -> Result<CommitInfo, GitError> {
-    if let Some(sha) = applied(run, stack)
-        && let Ok(commit) = app.git.resolve(access, sha).await
-    {
-        return Ok(commit);
-    }
-    app.git.resolve(access, &run.snapshot.git.reference).await
-}
-
-impl App {
-    /// Why the code of a run is not what its stack reads now, if so. A commit elsewhere in the repository changes nothing about it.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`] where it cannot be told now.
-    pub(crate) async fn run_code_moved(
-        &self,
-        run: &StackRun,
-        source: &RunSource,
-        stack: &Stack,
-    ) -> Result<Option<String>> {
-        if applied(run, stack) == Some(source.sha.as_str()) {
-            return Ok(None);
-        }
-        let Some(work) = self.store.repository_work(run.snapshot.repository_id).await? else {
-            return Ok(Some("the git repository no longer exists: choose another, and plan again".to_owned()));
-        };
-        let waits = |why: &str| {
-            Error::unavailable(format!(
-                "it cannot be told whether the code moved since the plan was made: {why}"
-            ))
-        };
-        if work.repository.pulled_at.is_none() {
-            return Err(waits("the repository was not fetched yet"));
-        }
-        let access = self.git_access(&work).await?;
-        if let Err(error) = self.mirror_renew(&access).await {
-            return Err(waits(&told("cannot fetch the repository", error).message));
-        }
-        match code_now(self, &access, run, source, stack).await {
-            Ok(sha) => Ok(sha.map(|sha| {
-                format!(
-                    "the code moved since the plan was made (commit {} then, {} now): plan again",
-                    short(&source.sha),
-                    short(&sha)
-                )
-            })),
-            Err(error) if error.transient => Err(waits(&error.message)),
-            Err(error) => Ok(Some(format!(
-                "the code that the plan was made from cannot be compared with what the stack reads now ({}): plan again",
-                error.message
-            ))),
-        }
-    }
-}
-
-/// The commit that the stack reads now, where it reaches other code than the run has.
-async fn code_now(
-    app: &App,
-    access: &GitAccess,
-    run: &StackRun,
-    source: &RunSource,
-    stack: &Stack,
-) -> Result<Option<String>, GitError> {
-    let commit = commit_of(app, access, run, stack).await;
-    let commit = commit.map_err(|error| told("cannot find the ref", error))?;
-    if commit.sha == source.sha {
-        return Ok(None);
-    }
-    let _turn = app.repositories.turns.build(Some(run.project_id)).await;
-    let digest = closure(app, access, &commit.sha, &SourceSpec::from(&run.snapshot.git)).await?;
-    Ok((digest != source.closure_digest).then_some(commit.sha))
-}
-
-/// A commit as people write it.
-fn short(sha: &str) -> &str {
-    sha.get(..12).unwrap_or(sha)
 }
 
 /// The digest of all that a source reaches at a commit.

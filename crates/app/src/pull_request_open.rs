@@ -46,7 +46,7 @@ use crate::project::ProjectSelector;
 use crate::pull_request::{PendingPullRequest, PullRequestBegin, PullRequestEnd};
 use crate::pull_request_key::{Keyed, or_why_not};
 use crate::pull_request_made::{AT_ONCE, Asked, CONTEXT, Made, Stop, secret_in};
-use crate::pull_request_refused::pushed;
+use crate::pull_request_refused::{pushed, words};
 use crate::scm_connection::ScmConnectionSelector;
 use crate::seal::Sealed;
 use crate::secret::random;
@@ -198,6 +198,7 @@ impl App {
     ) -> Result<PullRequest> {
         let Begin { id, repository, base, branch, asked, ledger, action, key, secret } = begin;
         let at = ctx.now();
+        self.pull_request_governable(automation).await?;
         let begun = PullRequest {
             id,
             project_id: automation.project_id,
@@ -321,12 +322,6 @@ impl App {
         let by = PrAutomationSelector::Id(ask.automation);
         let automation = self.authorized::<PrAutomation, CreatePr>(ctx, &by).await?;
         let connection = self.pull_request_connection(automation.links.connection_id).await?;
-        if connection.kind == ScmType::Plain && automation.links.governance_id.is_some() {
-            return Err(Error::conflict(
-                "the automation has a governance, which has a merge wait at a git host, and its connection is to plain git, where everybody who \
-                 may push merges: take the governance off the automation, or give it another connection",
-            ));
-        }
         let identifier = ask.identifier.as_deref().or(automation.spec.identifier.as_deref());
         let allowed = target_allowed(automation.project_id, &connection, identifier);
         let repository = allowed.map_err(|error| match error {
@@ -460,13 +455,7 @@ impl App {
                 let again = Error::unavailable(error.clone());
                 (error, (!is_late).then_some(again))
             }
-            Stop::Ours(error) => {
-                let text = match &error {
-                    Error::Internal { .. } => "the console could not go on: its log says why".to_owned(),
-                    error => error.to_string(),
-                };
-                (text, (!is_late).then_some(error))
-            }
+            Stop::Ours(error) => (words(&error), (!is_late).then_some(error)),
         };
         if let Some(again) = retry {
             self.store.pull_request_step(id, &work, Some(&error), self.now()).await?;

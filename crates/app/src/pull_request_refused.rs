@@ -1,7 +1,7 @@
 //! How opening a pull request ends where its host has none of it: its branch goes again, or is all that there is.
 
 use plural_core::ids::PullRequestId;
-use plural_core::pr_automation::target_allowed;
+use plural_core::pr_automation::{PrAutomation, target_allowed};
 use plural_core::pull_request::{HostPullRequest, PrWork, PullRequest};
 use plural_core::scm_connection::ScmType;
 use plural_core::{Error, Result};
@@ -11,6 +11,21 @@ use crate::pull_request::{PendingPullRequest, PullRequestEnd};
 use crate::pull_request_made::Stop;
 
 impl App {
+    /// Refuses an automation that has a governance where nothing can hold up a merge.
+    pub(crate) async fn pull_request_governable(&self, automation: &PrAutomation) -> Result<()> {
+        if automation.links.governance_id.is_none() {
+            return Ok(());
+        }
+        let connection = self.pull_request_connection(automation.links.connection_id).await?;
+        if connection.kind == ScmType::Plain {
+            return Err(Error::conflict(
+                "the automation has a governance, which has a merge wait at a git host, and its connection is to plain git, where everybody who \
+                 may push merges: take the governance off the automation, or give it another connection",
+            ));
+        }
+        Ok(())
+    }
+
     /// Ends one that is not opened. Its branch goes where it is still as the console made it: nobody would know of it, and who asks once more
     /// may name it again.
     pub(crate) async fn pull_request_refused(
@@ -33,9 +48,9 @@ impl App {
     async fn pull_request_unbranched(&self, begun: &PullRequest, commit: &str) -> String {
         let HostPullRequest { repository, branch, .. } = &begun.told;
         let removed = async {
-            let (connection, host) = self.scm_host(begun.connection_id).await.map_err(words)?;
+            let (connection, host) = self.scm_host(begun.connection_id).await.map_err(left)?;
             let allowed = target_allowed(begun.project_id, &connection, Some(repository));
-            allowed.map_err(words)?;
+            allowed.map_err(left)?;
             if connection.kind != ScmType::Plain {
                 // Without its branch a pull request would be closed, whoever opened it.
                 let open = host.open_pull_requests(repository).await.map_err(|error| error.message)?;
@@ -72,14 +87,19 @@ impl App {
     }
 }
 
-fn words(error: Error) -> String {
+/// An error as a record tells it.
+pub(crate) fn words(error: &Error) -> String {
     match error {
-        Error::Internal { .. } => {
-            tracing::error!(error = error.log_text(), "the branch of a pull request is left at its host");
-            "the console could not go on: its log says why".to_owned()
-        }
+        Error::Internal { .. } => "the console could not go on: its log says why".to_owned(),
         error => error.to_string(),
     }
+}
+
+fn left(error: Error) -> String {
+    if matches!(error, Error::Internal { .. }) {
+        tracing::error!(error = error.log_text(), "the branch of a pull request is left at its host");
+    }
+    words(&error)
 }
 
 /// What there is of one in a repository of plain git.

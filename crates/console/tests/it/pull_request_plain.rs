@@ -179,6 +179,26 @@ async fn what_plain_git_does_not_have_is_refused(database: TestDatabase) {
     let variables = json!({"id": w.automation, "identifier": "evil/fleet.git", "context": {"name": "web"}});
     let refused = w.t.admin.ask(create, variables).await;
     assert_eq!(refused.outcome(), "INVALID", "{refused:?}");
+    // Nothing holds up a merge there, so nothing is said to be confirmed.
+    let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
+    let forge = json!({
+        "name": "forge", "type": "GITEA", "projectId": w.t.project, "apiUrl": "https://git.example.com/api/v1",
+        "token": TOKEN, "repositories": ["plural/*"],
+    });
+    let forge = w.t.admin.data(create, json!({"a": forge})).await["createScmConnection"]["id"].clone();
+    let governance = json!({
+        "type": "WEBHOOK", "name": "board", "connectionId": forge,
+        "configuration": {"webhook": {"url": "https://board.example.com", "secret": "0123456789abcdef-of-governance"}},
+    });
+    let upsert = "mutation ($a: PrGovernanceAttributes!) { upsertPrGovernance(attributes: $a) { id } }";
+    let governance =
+        w.t.admin.data(upsert, json!({"a": governance})).await["upsertPrGovernance"]["id"].clone();
+    let bind = "mutation ($id: ID!, $a: PrAutomationAttributes!) { updatePrAutomation(id: $id, attributes: $a) { id } }";
+    w.t.admin.data(bind, json!({"id": w.automation, "a": {"governanceId": governance}})).await;
+    let refused = w.ask("governed").await;
+    assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+    assert!(refused.message().contains("take the governance off the automation"), "{refused:?}");
+    assert!(w.remote.resolve("refs/heads/governed").is_err(), "and nothing is made");
     // A token belongs to a user.
     let update = "mutation ($id: ID!, $a: ScmConnectionAttributes!) { updateScmConnection(id: $id, attributes: $a) { id } }";
     let attributes = json!({"name": "plain", "type": "PLAIN", "username": ""});

@@ -1,6 +1,6 @@
 //! Branches that automations make in repositories of plain git, served by git itself: what people do with git is what their records say.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, process::Command, time::Duration};
+use std::{fs, io::Write as _, os::unix::fs::PermissionsExt as _, process::Command, time::Duration};
 
 use plural_console::RunningConsole;
 use plural_testkit::{GitRemote, GitServer, TestDatabase, each_database, eventually};
@@ -215,7 +215,7 @@ async fn a_console_that_is_killed_after_its_push_makes_one_branch() {
         World::new(TestServer::start().await).await;
     let TestServer { mut console, folder, admin, .. } = t;
     let data = folder.path().join("data");
-    // The server's hook runs after the branch is there, and ends when somebody has written to the pipe.
+    // The server's hook runs once the branch is there, and ends when somebody writes to the pipe.
     let (pipe, reached) = (remote.root().join("pipe"), remote.root().join("reached"));
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let hook = remote.path().join("hooks/post-receive");
@@ -231,8 +231,10 @@ async fn a_console_that_is_killed_after_its_push_makes_one_branch() {
         .await;
     console.kill().await;
     fs::remove_file(&hook).unwrap();
-    // The hook waits until this is closed. Open for both, it waits for nobody.
-    let hold = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+    // Open for both, it waits for nobody.
+    let mut pipe = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+    pipe.write_all(b"on\n").unwrap();
+    drop(pipe);
     let branches = || remote.git(["for-each-ref", "--format=%(refname)", "refs/heads"]).unwrap();
     let before = branches();
     assert_eq!(before.lines().count(), 2, "{before}");
@@ -248,6 +250,5 @@ async fn a_console_that_is_killed_after_its_push_makes_one_branch() {
     let branch = now["ref"].as_str().unwrap();
     assert_eq!(remote.resolve(&format!("refs/heads/{branch}")).unwrap(), now["commit"].as_str().unwrap());
     assert_eq!(remote.resolve(&format!("refs/heads/{branch}^")).unwrap(), remote.resolve("main").unwrap());
-    drop(hold);
     console.stop().await.unwrap();
 }

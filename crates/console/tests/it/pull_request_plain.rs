@@ -220,7 +220,8 @@ async fn a_console_that_is_killed_after_its_push_makes_one_branch() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let hook = remote.path().join("hooks/post-receive");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    let script = format!("#!/bin/sh\n: > '{}'\ncat '{}' > /dev/null\n", reached.display(), pipe.display());
+    let script =
+        format!("#!/bin/sh\nexec 3<>'{}'\n: > '{}'\nread -r line <&3\n", pipe.display(), reached.display());
     fs::write(&hook, script).unwrap();
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
 

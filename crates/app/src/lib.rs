@@ -84,6 +84,7 @@ mod pull_request_links;
 mod pull_request_made;
 pub mod pull_request_merge;
 pub mod pull_request_open;
+mod pull_request_refused;
 mod pull_request_seen;
 pub mod question;
 pub mod recorder;

@@ -80,6 +80,15 @@ pub enum PullRequestEnd {
         /// How it stands by then.
         status: PrStatus,
     },
+    /// Its branch is there, in a repository of plain git: that is all there is of it.
+    Pushed {
+        /// Its title.
+        title: String,
+        /// The branch that it goes to.
+        base: String,
+        /// The commit that its branch is at.
+        head: String,
+    },
     /// It is not opened.
     Failed {
         /// Why, without an answer.
@@ -90,6 +99,7 @@ pub enum PullRequestEnd {
 impl PullRequestEnd {
     /// What follows once one is open: it is read back. Where somebody was faster and merged it, that is no news to who reads it then.
     pub(crate) fn follows(&self, id: PullRequestId) -> Result<Vec<NewJob>> {
+        // Of a branch that was made at this moment, there is nothing to read.
         let Self::Opened { url: _, title: _, status } = self else { return Ok(Vec::new()) };
         let mut jobs = vec![NewJob::of::<ReadPullRequest>(&KnownPullRequest { id })?];
         if *status == PrStatus::Merged {
@@ -212,6 +222,12 @@ mod tests {
         let opened = |status| PullRequestEnd::Opened { url: String::new(), title: String::new(), status };
         assert_eq!(kinds(opened(PrStatus::Open)), ["read_pull_request"]);
         assert_eq!(kinds(opened(PrStatus::Merged)), ["read_pull_request", "follow_merge"]);
+        let pushed = |text: &str| PullRequestEnd::Pushed {
+            title: text.to_owned(),
+            base: text.to_owned(),
+            head: text.to_owned(),
+        };
+        assert!(kinds(pushed("main")).is_empty(), "what was pushed at this moment is known");
         assert!(kinds(PullRequestEnd::Failed { error: "no".to_owned() }).is_empty());
     }
 }

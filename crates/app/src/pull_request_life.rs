@@ -10,8 +10,8 @@ use plural_core::ids::{PullRequestId, RepositoryId, ScmConnectionId};
 use plural_core::merge_window::PrMerging;
 use plural_core::pr_automation::target_allowed;
 use plural_core::pull_request::{HostPullRequest, PrProgress, PrStatus, PullRequest};
-use plural_core::pull_request_life::{PrFacts, PrLife, PrLinks, PrMarkers};
-use plural_core::scm_connection::ScmConnection;
+use plural_core::pull_request_life::{PrFacts, PrLife, PrLinks, PrMarkers, PrPlace};
+use plural_core::scm_connection::{ScmConnection, ScmType};
 use plural_core::scm_webhook::identities;
 use plural_core::{Error, Result};
 
@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
 use crate::jobs::{HeardPullRequest, KnownPullRequest, PlanPullRequest, ReadPullRequest};
-use crate::ports::git_hosts::{Host, HostCause, HostError, HostPull, HostResult};
+use crate::ports::git_hosts::{Host, HostBranch, HostCause, HostError, HostPull, HostResult};
 use crate::records::there;
 use crate::scm_connection::ScmConnectionSelector;
 use crate::scm_webhook::{ScmWebhookRow, ScmWebhookSelector};
@@ -32,6 +32,8 @@ const POLLED_EVERY: TimeDelta = TimeDelta::minutes(5);
 const READ_EVERY: TimeDelta = TimeDelta::hours(1);
 /// Of those, so many for each list.
 const READ_AT_A_TIME: usize = 5;
+/// Branches of plain git that are looked at, so many of a repository in one pass: each is a fetch.
+const BRANCHES_AT_A_TIME: usize = 20;
 /// Pull requests that a host cannot answer about, one after the other, until it counts as down.
 const DOWN_AFTER: usize = 3;
 /// Of those that changed, so many for each list: the next one finds the others.
@@ -185,13 +187,21 @@ impl App {
             return Ok(());
         };
         // The host may not have it yet.
-        let Ok(number) = before.number() else { return Ok(()) };
-        self.pull_request_reread(&before, number).await.map(drop)
+        let Ok(place) = before.place() else { return Ok(()) };
+        self.pull_request_reread_at(&before, place).await.map(drop)
     }
 
     pub(crate) async fn pull_request_reread(&self, before: &PullRequest, number: u64) -> Result<PullRequest> {
+        self.pull_request_reread_at(before, PrPlace::Number(number)).await
+    }
+
+    async fn pull_request_reread_at(&self, before: &PullRequest, place: PrPlace) -> Result<PullRequest> {
         let at = self.now();
-        let read = match Box::pin(self.pull_request_asked(before, number, at)).await {
+        let asked = match place {
+            PrPlace::Number(number) => Box::pin(self.pull_request_asked(before, number, at)).await,
+            PrPlace::Branch => Box::pin(self.pull_request_followed(before, at)).await,
+        };
+        let read = match asked {
             Ok(read) => read,
             Err(error @ (Error::Unavailable { .. } | Error::Internal { .. })) => return Err(error),
             Err(error) => unread(before, &error, at),
@@ -227,6 +237,30 @@ impl App {
         read.told.repository.clone_from(&before.told.repository);
         read.told.check()?;
         Ok(read)
+    }
+
+    /// How the branch stands now that one is in a repository of plain git.
+    async fn pull_request_followed(
+        &self,
+        before: &PullRequest,
+        at: DateTime<Utc>,
+    ) -> Result<PullRequestRead> {
+        let (connection, host) = self.scm_host(before.connection_id).await?;
+        let HostPullRequest { repository, branch, .. } = &before.told;
+        target_allowed(before.project_id, &connection, Some(repository))?;
+        let (Some(base), Some(commit)) = (&before.life.facts.base, &before.progress.commit) else {
+            return Err(Error::conflict("it is not recorded which branch it goes to, and with which commit"));
+        };
+        let HostBranch { status, head, base: has } = host.follow(repository, branch, base, commit).await?;
+        let mut life = PrLife { read_at: Some(at), ..before.life.clone() };
+        life.facts.error = None;
+        if head.is_some() {
+            life.head = head;
+        }
+        if status == PrStatus::Merged && life.facts.merge_commit.is_none() {
+            life.facts.merge_commit = Some(has);
+        }
+        Ok(PullRequestRead { told: HostPullRequest { status, ..before.told.clone() }, life })
     }
 
     /// Completes what a host tells of one by its checks and reviews.
@@ -345,6 +379,9 @@ impl App {
                 continue;
             }
             let polled = match &found {
+                Some((connection, _)) if connection.kind == ScmType::Plain => {
+                    self.pull_requests_branches(&ours).await
+                }
                 Some((connection, host)) if connection.spec.allows(&repository) => {
                     self.pull_requests_compare((id, host), &repository, &ours).await
                 }
@@ -362,22 +399,30 @@ impl App {
         Ok(())
     }
 
+    /// Looks at branches of a repository of plain git, at those first that nobody looked at for longest.
+    async fn pull_requests_branches(&self, ours: &[PullRequest]) -> Result<()> {
+        let mut all: Vec<_> = ours.iter().filter_map(|one| Some((one, one.place().ok()?))).collect();
+        all.sort_by_key(|(one, _)| one.life.read_at);
+        all.truncate(BRANCHES_AT_A_TIME);
+        self.pull_requests_reread(all).await
+    }
+
     /// Of those that no list tells of, reads some back that were not for a while: each says how it stands, or why nobody knows.
     async fn pull_requests_unlisted(&self, ours: &[PullRequest]) -> Result<()> {
         let at = self.now();
         let is_old = |one: &&PullRequest| one.life.read_at.is_none_or(|read| at - read > READ_EVERY);
         let mut old: Vec<_> =
-            ours.iter().filter(is_old).filter_map(|one| Some((one, one.told.number()?))).collect();
+            ours.iter().filter(is_old).filter_map(|one| Some((one, one.place().ok()?))).collect();
         old.sort_by_key(|(one, _)| one.life.read_at);
         old.truncate(READ_AT_A_TIME);
         self.pull_requests_reread(old).await
     }
 
     /// Reads these back. One that the host fails at keeps no other from it.
-    async fn pull_requests_reread(&self, all: Vec<(&PullRequest, u64)>) -> Result<()> {
+    async fn pull_requests_reread(&self, all: Vec<(&PullRequest, PrPlace)>) -> Result<()> {
         let mut failed = 0;
-        for (one, number) in all {
-            match self.pull_request_reread(one, number).await {
+        for (one, place) in all {
+            match self.pull_request_reread_at(one, place).await {
                 Ok(_) => failed = 0,
                 Err(error @ Error::Unavailable { .. }) => {
                     failed += 1;
@@ -414,8 +459,8 @@ impl App {
         for one in ours {
             let Some(number) = one.told.number() else { continue };
             match listed.iter().find(|pull| pull.number == number) {
-                Some(pull) if is_same(one, pull) => same.push((one, number)),
-                Some(_) | None => changed.push((one, number)),
+                Some(pull) if is_same(one, pull) => same.push((one, PrPlace::Number(number))),
+                Some(_) | None => changed.push((one, PrPlace::Number(number))),
             }
         }
         // Those first that were not read for longest.
@@ -453,10 +498,10 @@ impl App {
     /// Reads one back at once; needs the right to change it.
     pub async fn pull_request_refresh(&self, ctx: &OpCtx, id: PullRequestId) -> Result<PullRequest> {
         let known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
-        let number = known.number()?;
+        let place = known.place()?;
         let job = job_of(id)?.after(AFTERWARDS);
         self.store.pull_request_acted(known.audited(ctx, "pullRequest.refresh"), &job).await?;
-        self.pull_request_reread(&known, number).await
+        self.pull_request_reread_at(&known, place).await
     }
 
     /// Closes one without a merge; needs the right to change it.

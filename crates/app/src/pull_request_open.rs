@@ -46,6 +46,7 @@ use crate::project::ProjectSelector;
 use crate::pull_request::{PendingPullRequest, PullRequestBegin, PullRequestEnd};
 use crate::pull_request_key::{Keyed, or_why_not};
 use crate::pull_request_made::{AT_ONCE, Asked, CONTEXT, Made, Stop, secret_in};
+use crate::pull_request_refused::{pushed, words};
 use crate::scm_connection::ScmConnectionSelector;
 use crate::seal::Sealed;
 use crate::secret::random;
@@ -197,6 +198,7 @@ impl App {
     ) -> Result<PullRequest> {
         let Begin { id, repository, base, branch, asked, ledger, action, key, secret } = begin;
         let at = ctx.now();
+        self.pull_request_governable(automation).await?;
         let begun = PullRequest {
             id,
             project_id: automation.project_id,
@@ -345,17 +347,10 @@ impl App {
         Ok(Prepared { automation, repository, base, asked })
     }
 
-    /// A connection that has pull requests.
+    /// The connection of an automation.
     pub(crate) async fn pull_request_connection(&self, id: ScmConnectionId) -> Result<ScmConnection> {
         // Whoever may open pull requests need not see the connection.
-        let connection =
-            self.get::<ScmConnection>(&self.system_ctx(), &ScmConnectionSelector::Id(id)).await?;
-        if connection.kind == ScmType::Plain {
-            return Err(Error::conflict(
-                "the connection is to git alone, which has no pull requests: give the automation another one",
-            ));
-        }
-        Ok(connection)
+        self.get::<ScmConnection>(&self.system_ctx(), &ScmConnectionSelector::Id(id)).await
     }
 
     /// Of the names that are answered those that exist: of clusters, projects, groups and users those that the caller may see; and those
@@ -443,6 +438,9 @@ impl App {
     pub(crate) async fn pull_request_open(&self, id: PullRequestId) -> Result<(), JobFailure> {
         let Some(pending) = self.store.pull_request_pending(id).await? else { return Ok(()) };
         let PendingPullRequest { begun, mut work, asked } = pending;
+        if let Some(error) = work.refused.clone() {
+            return Ok(self.pull_request_refused(&begun, &mut work, error).await?);
+        }
         let stop = match Box::pin(self.pull_request_steps(&begun, &mut work, &asked)).await {
             Ok(end) => {
                 let jobs = end.follows(id)?;
@@ -457,37 +455,14 @@ impl App {
                 let again = Error::unavailable(error.clone());
                 (error, (!is_late).then_some(again))
             }
-            Stop::Ours(error) => {
-                let text = match &error {
-                    Error::Internal { .. } => "the console could not go on: its log says why".to_owned(),
-                    error => error.to_string(),
-                };
-                (text, (!is_late).then_some(error))
-            }
+            Stop::Ours(error) => (words(&error), (!is_late).then_some(error)),
         };
         if let Some(again) = retry {
             self.store.pull_request_step(id, &work, Some(&error), self.now()).await?;
             Err(JobFailure::Retry(again))
         } else {
-            let end = PullRequestEnd::Failed { error };
-            Ok(self.store.pull_request_end(id, &end, &[], self.now()).await?)
+            Ok(self.pull_request_refused(&begun, &mut work, error).await?)
         }
-    }
-
-    /// Ends one whose job is dead, and says so on its record.
-    pub(crate) async fn pull_request_given_up(&self, id: PullRequestId, why: &str) -> Result<()> {
-        let Some(pending) = self.store.pull_request_pending(id).await? else { return Ok(()) };
-        let PendingPullRequest { begun, work, asked: _ } = pending;
-        let branch = &begun.told.branch;
-        let left = if work.opening {
-            format!("; look at the host, where it may be open for the branch {branch}")
-        } else if work.making {
-            format!("; look at the host, where its branch {branch} may be")
-        } else {
-            String::new()
-        };
-        let error = format!("the console gave it up ({why}){left}");
-        self.store.pull_request_end(id, &PullRequestEnd::Failed { error }, &[], self.now()).await
     }
 
     async fn pull_request_steps(
@@ -504,6 +479,9 @@ impl App {
         target_allowed(begun.project_id, &connection, Some(repository))?;
         let made = Box::pin(self.pull_request_committed(begun, work, &host, &asked)).await?;
         let title = if made.after.title.is_empty() { &begun.told.title } else { &made.after.title };
+        if connection.kind == ScmType::Plain {
+            return pushed(begun, work, title);
+        }
         let marker = marker(begun.id, &asked.seed);
         let new = HostNewPullRequest {
             head: branch.clone(),

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 use plural_app::ports::git_hosts::{
-    GitHosts, Host, HostCause, HostCommit, HostEntry, HostError, HostNewPullRequest, HostOpened, HostPull,
-    HostResult, HostSecrets,
+    GitHosts, Host, HostBranch, HostCause, HostCommit, HostEntry, HostError, HostNewPullRequest, HostOpened,
+    HostPull, HostResult, HostSecrets,
 };
 use plural_core::address::Address;
 use plural_core::pr_tree::{Look, Within};
@@ -15,12 +15,13 @@ use plural_core::pull_request_life::{PrChecks, PrMergeMethod, PrReviews};
 use plural_core::scm_connection::{ScmConnection, ScmType};
 use plural_core::scm_webhook::ScmWebhookScope;
 use plural_core::{Error, Result};
-use plural_git::Mirrors;
+use plural_git::{Credentials as GitCredentials, HostKeys, Mirrors};
 use plural_reach::Reach;
 use plural_scm::{
-    BranchName, Cause, Change, CommitId, Connection, Credentials, EntryKind, FilePath, GitHost, HostKind,
-    Look as FolderLook, MergeMethod, NewCommit, NewPullRequest, Onto, Options, PullRequest, PullRequestState,
-    Repository, Review, Scope, StatusState, Verdict, WebhookSpec,
+    BranchName, Cause, Change, CommitId, Connection, Credentials, EntryKind, FilePath, Followed, GitHost,
+    HostKind, Look as FolderLook, MergeMethod, NewCommit, NewPullRequest, Onto, Options, Person,
+    PlainConnection, PullRequest, PullRequestState, Repository, Review, Scope, StatusState, Verdict,
+    WebhookSpec, connect_plain,
 };
 use secrecy::{ExposeSecret, SecretString};
 
@@ -28,6 +29,10 @@ use crate::known_hosts::KnownHosts;
 
 /// How long one request may take: whoever waits for a pull request waits for several.
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// Who makes commits in repositories of plain git, where a credential tells no name.
+const COMMITTER: &str = "Plural";
+/// The address in them, which is nobody's.
+const COMMITTER_EMAIL: &str = "plural@localhost";
 /// Where organizations of Azure DevOps are.
 const AZURE: &str = "https://dev.azure.com";
 /// Characters after which a list of Azure DevOps cuts the texts of its pull requests.
@@ -66,11 +71,12 @@ impl GitHosts for Hosts {
             ScmType::BitbucketDatacenter => HostKind::BitbucketDataCenter,
             ScmType::AzureDevops => HostKind::AzureDevOps,
             ScmType::Gitea => HostKind::Gitea,
-            ScmType::Plain => return Err(invalid("is to git alone, which has no pull requests")),
+            ScmType::Plain => return self.plain(connection, secrets),
         };
         // GitHub signs what an App commits.
         let signing_key = secrets.signing_key.clone().filter(|_| connection.spec.github.is_none());
-        let unsigned = (signing_key.is_some() && kind != HostKind::GitHub).then(|| unsigned(kind));
+        let unsigned = (signing_key.is_some() && kind != HostKind::GitHub)
+            .then(|| unsigned(&format!("the API of {}", kind.name())));
         let connection = Connection {
             id: connection.id.to_string(),
             kind,
@@ -83,6 +89,37 @@ impl GitHosts for Hosts {
         };
         let host = self.known.get(&connection, || plural_scm::connect(&connection, &self.options));
         Ok(Arc::new(Connected { host: host.map_err(|error| invalid(&error.message))?, unsigned }))
+    }
+}
+
+impl Hosts {
+    /// Git alone. What is kept of it lies in its mirrors.
+    fn plain(&self, connection: &ScmConnection, secrets: HostSecrets) -> Result<Arc<dyn Host>> {
+        let HostSecrets { token, app_key: _, signing_key, proxy } = secrets;
+        let url = connection.spec.base_url.clone();
+        let url =
+            url.ok_or_else(|| invalid("has no address that its repositories are below: give it a baseUrl"))?;
+        let mirrors = self.options.mirrors.clone();
+        let mirrors =
+            mirrors.ok_or_else(|| invalid("is to git alone, and the console keeps no repositories"))?;
+        let credentials = match (&connection.spec.username, &token) {
+            (Some(user), Some(token)) => GitCredentials::basic(user.as_str(), token.expose_secret()),
+            (None, Some(_)) => {
+                return Err(invalid("has a token and no user that it is of: give it a username"));
+            }
+            (_, None) => GitCredentials::None,
+        };
+        let plain = PlainConnection {
+            id: connection.id.to_string(),
+            url,
+            credentials,
+            host_keys: HostKeys::AcceptNew,
+            ca_pem: None,
+            proxy,
+            committer: Person { name: COMMITTER.to_owned(), email: COMMITTER_EMAIL.to_owned() },
+        };
+        let unsigned = signing_key.map(|_| unsigned("what makes commits for plain git"));
+        Ok(Arc::new(Connected { host: connect_plain(plain, mirrors), unsigned }))
     }
 }
 
@@ -156,11 +193,10 @@ pub(crate) struct Connected {
     unsigned: Option<HostError>,
 }
 
-fn unsigned(kind: HostKind) -> HostError {
+fn unsigned(host: &str) -> HostError {
     let message = format!(
-        "commits of the connection are to be signed, and the API of {} takes no signed ones: end its signing key \
-         (--no-signing-key)",
-        kind.name()
+        "commits of the connection are to be signed, and {host} takes no signed ones: end its signing key \
+         (--no-signing-key)"
     );
     HostError { cause: HostCause::Refused, message }
 }
@@ -345,6 +381,23 @@ impl Host for Connected {
         };
         let made = self.host.commit(&repository(of)?, &new).await.map_err(told)?;
         Ok(made.commit.as_str().to_owned())
+    }
+
+    async fn delete_branch(&self, of: &str, name: &str, at: &str) -> HostResult<()> {
+        self.host.delete_branch(&repository(of)?, &branch(name)?, &commit_id(at)?).await.map_err(told)
+    }
+
+    async fn follow(&self, of: &str, name: &str, base: &str, commit: &str) -> HostResult<HostBranch> {
+        let (name, base) = (branch(name)?, branch(base)?);
+        let followed = self.host.follow(&repository(of)?, &name, &base, &commit_id(commit)?).await;
+        let Followed { head, base, is_merged } = followed.map_err(told)?;
+        let status = match (is_merged, &head) {
+            (true, _) => PrStatus::Merged,
+            (false, Some(_)) => PrStatus::Open,
+            (false, None) => PrStatus::Closed,
+        };
+        let head = head.map(|head| head.as_str().to_owned());
+        Ok(HostBranch { status, head, base: base.as_str().to_owned() })
     }
 
     async fn open(&self, of: &str, new: &HostNewPullRequest) -> HostResult<HostOpened> {

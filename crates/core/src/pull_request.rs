@@ -116,6 +116,8 @@ pub struct PrWork {
     pub generated: Option<PrGenerated>,
     /// The repository is so already: what it changes of an instance is recorded, and no pull request is needed.
     pub unneeded: bool,
+    /// Why it is not opened, and never will be: its branch is taken away, and then its record says so.
+    pub refused: Option<String>,
 }
 
 /// A pull request that the console opened.

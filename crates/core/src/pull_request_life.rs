@@ -227,20 +227,47 @@ impl HostPullRequest {
     }
 }
 
+/// How a pull request is found where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrPlace {
+    /// By its number at a git host.
+    Number(u64),
+    /// By its branch: plain git has no pull requests, and whoever has the repository merges the branch.
+    Branch,
+}
+
 impl PullRequest {
-    /// Its number at the host.
+    /// How it is found.
     ///
     /// # Errors
     /// [`Error::Conflict`] for one that the host does not have, or whose address names none.
-    pub fn number(&self) -> Result<u64> {
+    pub fn place(&self) -> Result<PrPlace> {
         if self.progress.phase != PrPhase::Opened {
             return Err(Error::conflict("the pull request is not open yet, or was not opened"));
         }
-        self.told.number().ok_or_else(|| {
+        if self.told.url.is_empty() {
+            return Ok(PrPlace::Branch);
+        }
+        self.told.number().map(PrPlace::Number).ok_or_else(|| {
             Error::conflict(
                 "the address of the pull request names no number of it: the console cannot read it",
             )
         })
+    }
+
+    /// Its number at the host.
+    ///
+    /// # Errors
+    /// As [`PullRequest::place`]; and for a branch of plain git.
+    pub fn number(&self) -> Result<u64> {
+        match self.place()? {
+            PrPlace::Number(number) => Ok(number),
+            PrPlace::Branch => Err(Error::conflict(format!(
+                "plain git has no pull requests, and {} is a branch there: merge it into {}, or delete it, with git, and the console sees so",
+                self.told.branch,
+                self.life.facts.base.as_deref().unwrap_or("the branch that it goes to"),
+            ))),
+        }
     }
 }
 

@@ -208,6 +208,9 @@ pub fn identities(kind: ScmType, spec: &ScmSpec, slug: &str) -> Vec<String> {
         (None, _) => "",
     };
     let folder = folder.trim_end_matches('/').to_owned();
+    // Servers of plain git name the folder, whose ending no identity has.
+    let plain = slug.strip_suffix(".git").filter(|_| kind == ScmType::Plain);
+    let slug = plain.unwrap_or(slug);
     let at = |path: String| {
         let path = if folder.is_empty() { path } else { format!("{folder}/{path}") };
         format!("{host}/{path}").to_lowercase()
@@ -242,6 +245,16 @@ mod tests {
     use super::*;
     use crate::repository::RepositoryUrl;
     use crate::scm_connection::{AzureDevops, ScmHeld};
+
+    #[test]
+    fn a_repository_of_plain_git_is_the_one_at_its_address() {
+        let base_url = Some("https://git.example.com/srv".to_owned());
+        let spec = ScmSpec { base_url, ..ScmSpec::default() };
+        let url: RepositoryUrl = "https://git.example.com/srv/acme/fleet.git".parse().unwrap();
+        for slug in ["acme/fleet.git", "acme/fleet"] {
+            assert!(identities(ScmType::Plain, &spec, slug).contains(&url.identity()), "{slug}");
+        }
+    }
 
     fn connection(kind: ScmType, patterns: &[&str]) -> ScmConnection {
         ScmConnection {

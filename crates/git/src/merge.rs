@@ -28,6 +28,32 @@ pub enum Merge {
 }
 
 impl Mirrors {
+    /// Whether a commit is another one, or came before it. The mirror has both.
+    ///
+    /// # Errors
+    /// [`Error::NotFetched`] where there is no mirror; those of running git.
+    pub async fn is_before(&self, remote: &Remote, first: Oid, second: Oid) -> Result<bool> {
+        if first == second {
+            return Ok(true);
+        }
+        if self.reads_in_place(remote) {
+            let url = remote.url.to_string();
+            return Err(Error::bad("repository", &url, "commits of local paths are not compared"));
+        }
+        let (mirror, url) = (self.mirror(&remote.key), remote.url.to_string());
+        let _turn = mirror.turn.lock().await;
+        let _slot = self.slot().await?;
+        let _lock = mirror.layout.lock(&url, self.options().timeout).await?;
+        if !mirror.layout.is_of(&url) {
+            return Err(Error::NotFetched { key: remote.key.to_string() });
+        }
+        let run = self.run(remote, &mirror.layout, self.options().timeout);
+        let (first, without) = (first.to_hex(), format!("^{second}"));
+        let (ended, said) = run.run().asked(&["rev-list", "--max-count=1", &first, &without], &[]).await?;
+        ended?;
+        Ok(said.trim_ascii().is_empty())
+    }
+
     /// Merges the second commit into the first. The mirror has both.
     ///
     /// # Errors

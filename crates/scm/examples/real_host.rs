@@ -55,9 +55,14 @@ async fn main() -> Outcome<()> {
     let outcome = play(&ground).await;
     for name in ["life", "closed", "bad"] {
         let branch = ground.branch(name)?;
+        let at = match ground.host.head(&ground.repository, &branch).await {
+            Ok(at) => at,
+            Err(error) if error.cause == Cause::NotFound => continue,
+            Err(error) => return Err(error.into()),
+        };
         // One that is gone is no error, so twice is as good as once.
         for _ in 0..2 {
-            ground.host.delete_branch(&ground.repository, &branch).await?;
+            ground.host.delete_branch(&ground.repository, &branch, &at).await?;
         }
     }
     outcome?;

@@ -312,12 +312,10 @@ impl GitHost for Azure {
         commits::commit(self, repository, commit).await
     }
 
-    async fn delete_branch(&self, repository: &Repository, branch: &BranchName) -> Result<()> {
-        let at = match self.head(repository, branch).await {
-            Ok(at) => at,
-            Err(error) if error.cause == Cause::NotFound => return Ok(()),
-            Err(error) => return Err(error),
-        };
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()> {
+        if !common::is_at(self, repository, branch, at).await? {
+            return Ok(());
+        }
         let nothing = "0".repeat(at.as_str().len());
         let body = json!([
             {"name": reference(branch), "oldObjectId": at.as_str(), "newObjectId": nothing},

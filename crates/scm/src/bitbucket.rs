@@ -242,7 +242,10 @@ impl GitHost for Bitbucket {
         commits::commit(self, repository, commit).await
     }
 
-    async fn delete_branch(&self, repository: &Repository, branch: &BranchName) -> Result<()> {
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()> {
+        if !common::is_at(self, repository, branch, at).await? {
+            return Ok(());
+        }
         match self.http.delete(self.branch(repository, branch)).await {
             Err(error) if error.cause != Cause::NotFound => Err(error),
             _ => Ok(()),

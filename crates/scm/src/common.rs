@@ -84,6 +84,21 @@ pub(crate) async fn expect_new_branch(
     }
 }
 
+/// Whether a branch is there to be removed; [`Cause::Moved`] where it is at another commit.
+pub(crate) async fn is_at(
+    host: &dyn GitHost,
+    repository: &Repository,
+    branch: &BranchName,
+    at: &CommitId,
+) -> Result<bool> {
+    match host.head(repository, branch).await {
+        Ok(head) if head == *at => Ok(true),
+        Ok(head) => Err(moved(&format!("branch {branch} of {repository}"), head.as_str(), at)),
+        Err(error) if error.cause == Cause::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// A new branch is there already.
 pub(crate) fn taken(repository: &Repository, branch: &BranchName) -> Error {
     Error::new(Cause::Conflict, format!("{repository} has a branch {branch}"))

@@ -249,10 +249,14 @@ impl GitHost for DataCenter {
         self.git().await?.commit(&by_git(repository)?, commit).await
     }
 
-    async fn delete_branch(&self, repository: &Repository, branch: &BranchName) -> Result<()> {
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()> {
+        if !common::is_at(self, repository, branch, at).await? {
+            return Ok(());
+        }
         let places = ["rest", "branch-utils", "1.0", "projects", repository.owner(), "repos"];
         let places = [places.as_slice(), [repository.name(), "branches"].as_slice()].concat();
-        let body = json!({"name": reference(branch), "dryRun": false});
+        // The host looks at the commit, too.
+        let body = json!({"name": reference(branch), "endPoint": at.as_str(), "dryRun": false});
         match self.http.send(Method::DELETE, self.http.at_in(&places, &[]), &body).await {
             Err(error) if error.cause != Cause::NotFound => Err(error),
             _ => Ok(()),

@@ -184,7 +184,10 @@ impl GitHost for GitLab {
         commits::commit(self, repository, commit).await
     }
 
-    async fn delete_branch(&self, repository: &Repository, branch: &BranchName) -> Result<()> {
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()> {
+        if !common::is_at(self, repository, branch, at).await? {
+            return Ok(());
+        }
         let url = self.of(repository, &["repository", "branches", branch.as_str()]);
         match self.http.delete(url).await {
             Err(error) if error.cause != Cause::NotFound => Err(error),

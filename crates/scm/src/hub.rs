@@ -247,7 +247,10 @@ impl GitHost for Hub {
         }
     }
 
-    async fn delete_branch(&self, repository: &Repository, branch: &BranchName) -> Result<()> {
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()> {
+        if !common::is_at(self, repository, branch, at).await? {
+            return Ok(());
+        }
         let url = match self.dialect {
             Dialect::GitHub => self.of(repository, &["git/refs/heads", branch.as_str()]),
             Dialect::Gitea => self.of(repository, &["branches", branch.as_str()]),

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use async_trait::async_trait;
 use bytes::Bytes;
 use plural_git::{
-    Credentials, Error as GitError, Fetched, FileChange, HostKeys, ListedKind, MirrorKey, Mirrors, Oid, Push,
-    RefSpec, Remote, Repository as Mirror, Resolved,
+    Credentials, Error as GitError, Fetched, FileChange, HostKeys, ListedKind, Merge, MirrorKey, Mirrors,
+    Oid, Push, RefSpec, Remote, Repository as Mirror, Resolved,
 };
 use secrecy::SecretString;
 use sha2::{Digest as _, Sha256};
@@ -16,8 +16,9 @@ use crate::{
     error::{Cause, Error, Result},
     names::{BranchName, CommitId, FilePath, Repository},
     port::{
-        Change, ChangedFile, Committed, EntryKind, GitHost, List, MergeMethod, NewCommit, NewPullRequest,
-        Onto, Opened, Person, PullRequest, PullRequestEdit, Review, Scope, Status, TreeEntry, WebhookSpec,
+        Change, ChangedFile, Committed, EntryKind, Followed, GitHost, List, MergeMethod, NewCommit,
+        NewPullRequest, Onto, Opened, Person, PullRequest, PullRequestEdit, Review, Scope, Status, TreeEntry,
+        WebhookSpec,
     },
 };
 
@@ -94,6 +95,23 @@ impl Plain {
             }
         }
         self.now(repository).await
+    }
+
+    /// Whether one commit has all of another: it comes after it, or a merge of both would change nothing of it, as after a squash.
+    async fn holds(&self, repository: &Repository, mirror: &Mirror, one: Oid, other: Oid) -> Result<bool> {
+        let mirror = mirror.clone();
+        // What no branch leads to may be gone.
+        match blocking(move || mirror.commit(other)).await {
+            Ok(_) => {}
+            Err(error) if error.cause == Cause::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        let remote = self.remote(repository)?;
+        if self.mirrors.is_before(&remote, other, one).await.map_err(Error::from)? {
+            return Ok(true);
+        }
+        let merged = self.mirrors.merge(&remote, other, one).await.map_err(Error::from)?;
+        Ok(merged == Merge::Second)
     }
 
     /// Why a push did not succeed: what git says differs between servers, so the state is read.
@@ -267,14 +285,35 @@ impl GitHost for Plain {
         }
     }
 
-    async fn delete_branch(&self, repository: &Repository, branch: &BranchName) -> Result<()> {
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()> {
+        if !common::is_at(self, repository, branch, at).await? {
+            return Ok(());
+        }
+        let at = oid(at)?;
+        self.mirrors.remove_branch(&self.remote(repository)?, branch.as_str(), at).await.map_err(of_push)
+    }
+
+    async fn follow(
+        &self,
+        repository: &Repository,
+        branch: &BranchName,
+        base: &BranchName,
+        commit: &CommitId,
+    ) -> Result<Followed> {
         let mirror = self.now(repository).await?;
-        let at = match branch_of(&mirror, branch).await {
-            Ok(at) => at,
-            Err(error) if error.cause == Cause::NotFound => return Ok(()),
+        let base = branch_of(&mirror, base).await?;
+        let head = match branch_of(&mirror, branch).await {
+            Ok(head) => Some(head),
+            Err(error) if error.cause == Cause::NotFound => None,
             Err(error) => return Err(error),
         };
-        self.mirrors.remove_branch(&self.remote(repository)?, branch.as_str(), at).await.map_err(of_push)
+        // What came onto the branch since has to be in there too.
+        let mut is_merged = self.holds(repository, &mirror, base, oid(commit)?).await?;
+        if let (true, Some(head)) = (is_merged, head) {
+            is_merged = self.holds(repository, &mirror, base, head).await?;
+        }
+        let head = head.map(|head| common::commit_id(&head.to_hex())).transpose()?;
+        Ok(Followed { head, base: common::commit_id(&base.to_hex())?, is_merged })
     }
 
     async fn open(&self, _: &Repository, _: &NewPullRequest) -> Result<Opened> {

@@ -96,6 +96,17 @@ pub struct Committed {
     pub parent: CommitId,
 }
 
+/// How a branch stands over the one that it is to go into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Followed {
+    /// The commit that it is at; nothing of one that is gone.
+    pub head: Option<CommitId>,
+    /// The commit that the other one is at.
+    pub base: CommitId,
+    /// The other one has all of it: its commits, or what they change.
+    pub is_merged: bool,
+}
+
 /// A pull request in the making.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewPullRequest {
@@ -383,8 +394,21 @@ pub trait GitHost: Send + Sync + fmt::Debug {
     /// Makes a commit, all of it or nothing. [`Cause::Moved`](crate::Cause::Moved) when `parent` is not the head,
     /// [`Cause::Conflict`](crate::Cause::Conflict) when a new branch is there or a file to delete is not.
     async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed>;
-    /// Removes a branch; one that is gone is no error.
-    async fn delete_branch(&self, repository: &Repository, branch: &BranchName) -> Result<()>;
+    /// Removes a branch while it is at this commit, else [`Cause::Moved`]; one that is gone is no error. A host whose API binds no removal to a
+    /// commit is asked for the branch's head right before.
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()>;
+    /// How a branch stands over the one that it is to go into, and whether a commit that it was made with is in there: for a host without
+    /// pull requests. The others tell it of the pull request.
+    async fn follow(
+        &self,
+        repository: &Repository,
+        _branch: &BranchName,
+        _base: &BranchName,
+        _commit: &CommitId,
+    ) -> Result<Followed> {
+        let what = format!("branches of {repository} are followed by their pull requests");
+        Err(Error::new(Cause::Unsupported, what))
+    }
     /// Opens a pull request, or gives the one that is open for these branches.
     async fn open(&self, repository: &Repository, new: &NewPullRequest) -> Result<Opened>;
     /// Reads a pull request.

@@ -440,6 +440,16 @@ impl PullRequestStore for Database {
                 row.phase = set(PrPhase::Opened.as_str().to_owned());
                 row.error = set(None);
             }
+            // It has no address, and keeps what stands for one.
+            PullRequestEnd::Pushed { title, base, head } => {
+                let facts = PrFacts { base: Some(base.clone()), ..PrFacts::default() };
+                row.title = set(title.clone());
+                row.labels = set(to_json(&Vec::<String>::new(), LABELS)?);
+                row.head_sha = set(Some(head.clone()));
+                row.facts = set(Some(to_json(&facts, FACTS)?));
+                row.phase = set(PrPhase::Opened.as_str().to_owned());
+                row.error = set(None);
+            }
             PullRequestEnd::Failed { error } => {
                 row.phase = set(PrPhase::Failed.as_str().to_owned());
                 row.error = set(Some(error.clone()));
@@ -451,6 +461,9 @@ impl PullRequestStore for Database {
         match end {
             PullRequestEnd::Opened { url: _, title: _, status } => {
                 pr_instance::opened_in_tx(&write.tx, id, generated, *status, at).await?;
+            }
+            PullRequestEnd::Pushed { title: _, base: _, head: _ } => {
+                pr_instance::opened_in_tx(&write.tx, id, generated, PrStatus::Open, at).await?;
             }
             PullRequestEnd::Failed { error: _ } => {
                 let unneeded = generated.filter(|_| work.unneeded);

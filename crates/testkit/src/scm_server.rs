@@ -93,6 +93,10 @@ struct Shared {
     held: AtomicBool,
     /// It answers none from the next opened pull request on.
     hold_opening: AtomicBool,
+    /// It opens no pull requests.
+    refuse_opening: AtomicBool,
+    /// The branch that somebody pushes to when the next pull request is refused.
+    race_refusal: Mutex<Option<String>>,
     token: String,
     other: String,
     exchanges: AtomicUsize,
@@ -124,6 +128,8 @@ impl ScmServer {
             hold: Mutex::default(),
             held: AtomicBool::new(false),
             hold_opening: AtomicBool::new(false),
+            refuse_opening: AtomicBool::new(false),
+            race_refusal: Mutex::default(),
             token: format!("token-{:032x}", rand::random::<u128>()),
             other: format!("other-{:032x}", rand::random::<u128>()),
             exchanges: AtomicUsize::new(0),
@@ -247,6 +253,22 @@ impl ScmServer {
     /// Opens the next pull request that is asked for, and answers neither that nor any other request, until [`Self::hold_after`].
     pub fn hold_opening(&self) {
         self.shared.hold_opening.store(true, Ordering::SeqCst);
+    }
+
+    /// Opens no pull requests from now on, or does so again.
+    pub fn refuse_opening(&self, refuses: bool) {
+        self.shared.refuse_opening.store(refuses, Ordering::SeqCst);
+    }
+
+    /// Somebody else pushes to this branch right before the next pull request is refused.
+    pub fn race_refusal(&self, branch: &str) {
+        *self.shared.race_refusal.lock() = Some(branch.to_owned());
+    }
+
+    /// How a pull request was merged: `merge`, `squash` or `rebase`; nothing where it was not.
+    pub fn merged_as(&self, number: u64) -> Option<&'static str> {
+        let host = self.shared.host.lock();
+        host.pulls.iter().find(|pull| pull.number == number)?.merged_as
     }
 
     /// Somebody else closes a pull request.
@@ -459,7 +481,17 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     if !is_read && let Some(branch) = shared.race.lock().take() {
         shared.host.lock().push(&branch, "raced.txt", "somebody was faster\n");
     }
-    let done = shared.host.lock().answer(who, &parts.method, &parts.uri, &body);
+    let opens = ["/pulls", "/merge_requests", "/pullrequests", "/pull-requests"];
+    let opens = opens.iter().any(|end| parts.uri.path().ends_with(end));
+    let done = if opens && parts.method == http::Method::POST && shared.refuse_opening.load(Ordering::SeqCst)
+    {
+        if let Some(branch) = shared.race_refusal.lock().take() {
+            shared.host.lock().push(&branch, "raced.txt", "somebody went on with it\n");
+        }
+        answers::refused()
+    } else {
+        shared.host.lock().answer(who, &parts.method, &parts.uri, &body)
+    };
     let is_opening = parts.method == http::Method::POST && parts.uri.path().ends_with("/pulls");
     if shared.holds(is_opening) {
         std::future::pending::<()>().await;

@@ -31,7 +31,7 @@ const checkStates: Record<PrCheckState, Look> = {
 
 /** What may be done to a pull request that the git host has. */
 export function LifeActions({ opened }: { opened: Opened }) {
-  const { id, phase, status, project } = opened;
+  const { id, phase, status, project, url } = opened;
   if (phase !== 'OPENED') return null;
   const right = project != null && { right: { verb: 'update', thing: `project/${project.name}` } };
   return (
@@ -46,7 +46,8 @@ export function LifeActions({ opened }: { opened: Opened }) {
         run={() => ask(Refresh, { id })}
         done="Read how it stands"
       />
-      {status === 'OPEN' && (
+      {/* Without an address it is a branch of plain git, which people merge with git. */}
+      {status === 'OPEN' && url !== '' && (
         <>
           <MergeActions opened={opened} />
           <Action

@@ -161,6 +161,17 @@ pub struct HostPull {
     pub merge_commit: Option<String>,
 }
 
+/// How a branch of a host without pull requests stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostBranch {
+    /// Merged: the other branch has all of it. Closed: it is gone, and was not merged.
+    pub status: PrStatus,
+    /// The commit that it is at; nothing of one that is gone.
+    pub head: Option<String>,
+    /// The commit that the branch is at that it goes to.
+    pub base: String,
+}
+
 /// A git host through one connection.
 #[async_trait]
 pub trait Host: HostPulls {
@@ -178,6 +189,16 @@ pub trait Host: HostPulls {
     /// Makes a commit, all of it or nothing; its id. [`HostCause::Moved`] when the base is elsewhere, [`HostCause::Conflict`] when the
     /// branch is there.
     async fn commit(&self, repository: &str, commit: &HostCommit) -> HostResult<String>;
+    /// Removes a branch while it is at this commit, else [`HostCause::Moved`]; one that is gone is no error.
+    async fn delete_branch(&self, repository: &str, branch: &str, at: &str) -> HostResult<()>;
+    /// How a branch, made with this commit, stands over the one that it is to go into: for a host without pull requests.
+    async fn follow(
+        &self,
+        repository: &str,
+        branch: &str,
+        base: &str,
+        commit: &str,
+    ) -> HostResult<HostBranch>;
     /// Opens a pull request, or gives the one that is open for these branches.
     async fn open(&self, repository: &str, new: &HostNewPullRequest) -> HostResult<HostOpened>;
     /// The newest pull request of a branch whose text holds this, however it stands.

@@ -74,7 +74,7 @@ pub(super) async fn commit(hub: &Hub, repository: &Repository, new: &NewCommit) 
     let parent = parent.unwrap_or_else(|| new.parent.clone());
     if let (Onto::NewBranch { branch, base }, true) = (&new.onto, parent != new.parent) {
         // The base moved between the look and the commit. Nobody knows the branch yet, so it goes again.
-        hub.delete_branch(repository, branch).await?;
+        hub.delete_branch(repository, branch, &common::commit_id(&sha)?).await?;
         return Err(common::moved(&format!("branch {base} of {repository}"), parent.as_str(), &new.parent));
     }
     Ok(Committed { commit: common::commit_id(&sha)?, parent })

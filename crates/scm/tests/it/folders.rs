@@ -4,7 +4,7 @@ use plural_scm::{Cause, CommitId, EntryKind, Look, TreeEntry};
 use plural_testkit::{ScmDialect, ScmMood};
 
 use crate::{
-    each_host,
+    each_host, on_plain_git,
     support::{Server, World, delete, file, write},
 };
 
@@ -13,6 +13,8 @@ each_host!(
     a_commit_is_as_it_was_when_its_branch_has_moved;
     stand_ins: what_one_connection_read_is_no_answer_for_another,
 );
+
+on_plain_git!(a_part_of_a_tree_has_what_is_looked_into, a_commit_is_as_it_was_when_its_branch_has_moved,);
 
 /// What an automation looks at that names these files.
 fn look(folder: &str) -> Look {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use plural_git::{HostKeys, Mirrors};
 use plural_reach::{Guard, Reach};
 use plural_scm::{
-    Cause, Change, EntryKind, GitHost, Onto, Person, PlainConnection, Repository, connect_plain,
+    Cause, Change, CommitId, EntryKind, GitHost, MergeMethod, Onto, Person, PlainConnection, PullRequestEdit,
+    Repository, Scope, Status, StatusState, WebhookSpec, connect_plain,
 };
 use plural_testkit::{GitRemote, GitServer};
 
@@ -97,10 +98,92 @@ async fn a_branch_is_made_changed_and_removed() {
     assert_eq!(late.cause, Cause::Moved, "{late}");
     assert_eq!(host.head(repository, &branch("plural/update-1")).await.unwrap(), second.commit);
     for _ in 0..2 {
-        host.delete_branch(repository, &branch("plural/update-1")).await.unwrap();
+        host.delete_branch(repository, &branch("plural/update-1"), &second.commit).await.unwrap();
     }
     let gone = host.head(repository, &branch("plural/update-1")).await.unwrap_err();
     assert_eq!(gone.cause, Cause::NotFound, "{gone}");
+}
+
+#[tokio::test]
+async fn a_branch_is_followed_until_its_base_has_it() {
+    let world = Plain::new(TOKEN);
+    let (host, repository, remote) = (&world.host, &world.repository, &world.remote);
+    let make = async |name: &str| {
+        let path = format!("{name}.yaml");
+        let new = world.new_branch(name, vec![write(&path, "a: 1\n")]).await;
+        host.commit(repository, &new).await.unwrap().commit
+    };
+    let follow = async |name: &str, made: &CommitId| {
+        host.follow(repository, &branch(name), &branch("main"), made).await.unwrap()
+    };
+    let made = make("forward").await;
+    let now = follow("forward", &made).await;
+    assert_eq!((now.head.as_ref(), now.is_merged), (Some(&made), false));
+    remote.set_ref("refs/heads/main", "refs/heads/forward").unwrap();
+    let now = follow("forward", &made).await;
+    assert_eq!((now.head.as_ref(), &now.base, now.is_merged), (Some(&made), &made, true));
+    remote.delete_ref("refs/heads/forward").unwrap();
+    let now = follow("forward", &made).await;
+    assert_eq!((now.head, now.is_merged), (None, true));
+
+    // Another commit with the same change, on top of what came meanwhile.
+    let made = make("squash").await;
+    remote.commit("main").file("other", "1").push().unwrap();
+    assert!(!follow("squash", &made).await.is_merged);
+    remote.commit("main").file("squash.yaml", "a: 1\n").push().unwrap();
+    assert!(follow("squash", &made).await.is_merged);
+    // What came onto it since is not in there.
+    remote.commit("squash").file("more.yaml", "b: 1\n").push().unwrap();
+    let now = follow("squash", &made).await;
+    assert!(!now.is_merged && now.head.as_ref() != Some(&made), "{now:?}");
+
+    let made = make("dropped").await;
+    // Who takes all of it back merged nothing.
+    remote.set_ref("refs/heads/dropped", "refs/heads/main").unwrap();
+    assert!(!follow("dropped", &made).await.is_merged);
+    remote.delete_ref("refs/heads/dropped").unwrap();
+    let now = follow("dropped", &made).await;
+    assert_eq!((now.head, now.is_merged), (None, false));
+    let error = host.follow(repository, &branch("dropped"), &branch("gone"), &made).await.unwrap_err();
+    assert_eq!(error.cause, Cause::NotFound, "{error}");
+}
+
+#[tokio::test]
+async fn what_it_does_not_have_is_refused() {
+    let world = Plain::new(TOKEN);
+    let (host, repository) = (&world.host, &world.repository);
+    let main = host.head(repository, &branch("main")).await.unwrap();
+    let status = Status {
+        context: "plural/plan".to_owned(),
+        state: StatusState::Success,
+        description: String::new(),
+        url: None,
+    };
+    let scope = Scope::Repository(repository.clone());
+    let hook = WebhookSpec { url: "https://console.example/1".to_owned(), secret: "s".to_owned().into() };
+    let edit = PullRequestEdit::default();
+    for refused in [
+        host.open(repository, &to_main("main")).await.map(drop),
+        host.pull_request(repository, 1).await.map(drop),
+        host.pull_requests(repository, true).await.map(drop),
+        host.update(repository, 1, &edit).await.map(drop),
+        host.close(repository, 1).await.map(drop),
+        host.merge(repository, 1, &main, MergeMethod::Merge).await.map(drop),
+        host.merge(repository, 1, &main, MergeMethod::Squash).await.map(drop),
+        host.merge(repository, 1, &main, MergeMethod::Rebase).await.map(drop),
+        host.files(repository, 1).await.map(drop),
+        host.reviews(repository, 1).await.map(drop),
+        host.add_labels(repository, 1, &["infra".to_owned()]).await,
+        host.comment(repository, 1, "plan", "text").await,
+        host.checks(repository, &main).await.map(drop),
+        host.set_status(repository, &main, &status).await,
+        host.approve(repository, 1, &main, "fine").await,
+        host.ensure_webhook(&scope, &hook).await,
+        host.remove_webhook(&scope, &hook.url).await.map(drop),
+    ] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.cause, Cause::Unsupported, "{error}");
+    }
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ each_host!(
     opening_twice_gives_the_one_that_is_open,
     it_is_read_edited_closed_and_opened_anew,
     it_is_merged_at_its_head_only,
+    it_is_merged_as_it_is_asked_for,
     files_and_lists_are_read_over_pages,
     labels_are_made_and_added,
     a_comment_is_edited_and_a_quoted_marker_is_not,
@@ -73,6 +74,31 @@ async fn it_is_merged_at_its_head_only(world: World) {
     assert_eq!(world.text(&world.head("main").await, "more.yaml").await, "c: d\n");
     let error = world.host.close(&world.repository, pull.number).await.unwrap_err();
     assert_eq!(error.cause, Cause::Conflict, "{error}");
+}
+
+async fn it_is_merged_as_it_is_asked_for(world: World) {
+    for (method, name) in
+        [(MergeMethod::Merge, "merge"), (MergeMethod::Squash, "squash"), (MergeMethod::Rebase, "rebase")]
+    {
+        let path = format!("{name}.yaml");
+        let new = world.on_new_branch(name, vec![write(&path, "a: b\n")]).await;
+        world.host.commit(&world.repository, &new).await.unwrap();
+        let pull = world.host.open(&world.repository, &to_main(name)).await.unwrap().pull_request;
+        let head = CommitId::parse(&pull.head_commit).unwrap();
+        let merged = world.host.merge(&world.repository, pull.number, &head, method).await;
+        if method == MergeMethod::Rebase && !world.server.rebases() {
+            let error = merged.unwrap_err();
+            assert_eq!(error.cause, Cause::Unsupported, "{error}");
+            let now = world.host.pull_request(&world.repository, pull.number).await.unwrap();
+            assert_eq!(now.state, PullRequestState::Open, "it is not merged in another way");
+            continue;
+        }
+        assert_eq!(merged.unwrap().state, PullRequestState::Merged, "{name}");
+        assert_eq!(world.text(&world.head("main").await, &path).await, "a: b\n");
+        if let Some(told) = world.server.merged_as(pull.number) {
+            assert_eq!(told, name);
+        }
+    }
 }
 
 async fn files_and_lists_are_read_over_pages(world: World) {

@@ -12,6 +12,7 @@ use plural_core::policy::BindingsChange;
 use plural_core::pr_automation::{NewPrAutomation, PrAutomation, PrAutomationLinksChange};
 use plural_core::pr_automation_spec::PrAutomationSpecChange;
 use plural_core::pull_request::{HostPullRequest, PrPhase, PrStatus, PrWork, PullRequest};
+use plural_core::pull_request_life::PrPlace;
 use plural_core::scm_connection::{NewScmConnection, ScmConnection, ScmSpecChange, ScmType};
 use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
@@ -238,6 +239,19 @@ async fn steps_are_written_down_and_what_was_asked_is_forgotten(database: TestDa
     let now = read(one.id).await;
     assert_eq!((now.progress.phase, now.progress.error.as_deref()), (PrPhase::Failed, Some("too late")));
     assert_eq!(now.told.url, "");
+
+    // Branches of plain git have none either, and are open.
+    let third = begin().await;
+    for branch in [other.id, third.id] {
+        let (title, base, head) = ("Add 10".to_owned(), "main".to_owned(), "c".repeat(40));
+        let end = PullRequestEnd::Pushed { title, base, head: head.clone() };
+        store.pull_request_end(branch, &end, &[], at).await.unwrap();
+        let now = read(branch).await;
+        assert_eq!((now.place().unwrap(), now.told.url.as_str()), (PrPlace::Branch, ""));
+        assert_eq!((now.told.status, now.told.title.as_str()), (PrStatus::Open, "Add 10"));
+        assert_eq!((now.life.head, now.life.facts.base.as_deref()), (Some(head), Some("main")));
+        assert!(store.pull_request_pending(branch).await.unwrap().is_none(), "nothing sealed is kept");
+    }
 }
 
 async fn a_key_is_of_one_user_and_of_a_day(database: TestDatabase) {

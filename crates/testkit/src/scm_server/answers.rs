@@ -26,6 +26,19 @@ pub(super) struct Done {
     pub(super) next: Option<String>,
 }
 
+/// What a host's word for a way to merge means; nothing where it has no such word.
+pub(super) fn method_of(known: &[(&str, &'static str)], word: &Value) -> Option<&'static str> {
+    known.iter().find(|(own, _)| *word == **own).map(|(_, how)| *how)
+}
+
+/// A pull request is not opened.
+pub(super) fn refused() -> Done {
+    let why = "Pull requests are disabled here";
+    // As each of the hosts writes it.
+    let body = json!({"message": why, "error": {"message": why}, "errors": [{"message": why}]});
+    Done { status: 403, body, ..Done::default() }
+}
+
 pub(super) fn ok(body: Value) -> Done {
     Done { status: 200, body, ..Done::default() }
 }
@@ -579,7 +592,21 @@ impl Host {
         if self.dialect == ScmDialect::Gitea && self.is_unchecked(index) {
             return no(405, "Please try again later");
         }
-        match self.join(index, expected) {
+        let how = if self.dialect == ScmDialect::GitHub {
+            let known = [("merge", "merge"), ("squash", "squash"), ("rebase", "rebase")];
+            method_of(&known, &body["merge_method"])
+        } else {
+            let known = [
+                ("merge", "merge"),
+                ("squash", "squash"),
+                ("rebase", "rebase"),
+                ("rebase-merge", "merge"),
+                ("fast-forward-only", "rebase"),
+            ];
+            method_of(&known, &body["Do"])
+        };
+        let Some(how) = how else { return no(422, "No such merge method") };
+        match self.join(index, expected, how) {
             Some(true) => ok(json!({})),
             Some(false) => no(409, "Head branch was modified. Review and try the merge again."),
             None => no(405, "Pull Request is not mergeable"),
@@ -587,7 +614,7 @@ impl Host {
     }
 
     /// Merges a pull request; false when its head is another, nothing when it cannot be merged.
-    pub(super) fn join(&mut self, index: usize, expected: &Value) -> Option<bool> {
+    pub(super) fn join(&mut self, index: usize, expected: &Value, how: &'static str) -> Option<bool> {
         let pull = &self.pulls[index];
         let (branch, base) = (pull.head.clone(), pull.base.clone());
         if pull.closed || pull.merged.is_some() {
@@ -601,6 +628,7 @@ impl Host {
         files.extend(self.commits[&head].files.clone());
         let commit = self.advance(&base, files);
         self.pulls[index].merged = Some((commit, head));
+        self.pulls[index].merged_as = Some(how);
         Some(true)
     }
 }

@@ -5,7 +5,7 @@ use http::{Method, Uri};
 use serde_json::{Value, json};
 
 use super::{
-    answers::{Done, SELF, made, ok, pieces, text},
+    answers::{Done, SELF, made, method_of, ok, pieces, text},
     state::{Hook, Host, Listed, Pull},
 };
 
@@ -283,11 +283,16 @@ impl Host {
     }
 
     fn azure_complete(&mut self, index: usize, body: &Value) -> Done {
-        let strategies = ["noFastForward", "squash", "rebase", "rebaseMerge"];
-        if !strategies.iter().any(|known| body["completionOptions"]["mergeStrategy"] == *known) {
+        let strategies = [
+            ("noFastForward", "merge"),
+            ("squash", "squash"),
+            ("rebase", "rebase"),
+            ("rebaseMerge", "merge"),
+        ];
+        let Some(how) = method_of(&strategies, &body["completionOptions"]["mergeStrategy"]) else {
             return refuse(400, "No such merge strategy");
-        }
-        match self.join(index, &body["lastMergeSourceCommit"]["commitId"]) {
+        };
+        match self.join(index, &body["lastMergeSourceCommit"]["commitId"], how) {
             // That it is merged is told from the second look on.
             Some(true) => {
                 self.pulls[index].checked = None;

@@ -4,7 +4,7 @@ use http::{Method, Uri};
 use serde_json::{Value, json};
 
 use super::{
-    answers::{Done, SELF, made, no, ok, pieces, text},
+    answers::{Done, SELF, made, method_of, no, ok, pieces, text},
     state::{Comment, Hook, Host, Listed, Pull},
 };
 
@@ -250,8 +250,13 @@ impl Host {
                 ok(self.bitbucket_shown(&self.pulls[index]))
             }
             ("POST", ["merge"]) => {
+                let strategies =
+                    [("merge_commit", "merge"), ("squash", "squash"), ("rebase_fast_forward", "rebase")];
+                let Some(how) = method_of(&strategies, &body["merge_strategy"]) else {
+                    return refuse(400, "No such merge strategy");
+                };
                 let head = Value::from(self.head_of(index));
-                match self.join(index, &head) {
+                match self.join(index, &head, how) {
                     Some(true) => ok(self.bitbucket_shown(&self.pulls[index])),
                     _ => refuse(400, "You can't merge until the pull request is open"),
                 }

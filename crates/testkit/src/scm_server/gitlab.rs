@@ -197,6 +197,10 @@ impl Host {
         };
         let head = pull.merged.as_ref().map(|(_, head)| head.as_str());
         let head = head.or_else(|| self.branches.get(&pull.head).map(String::as_str));
+        let merged_as = |how: &str| {
+            let merged = pull.merged.as_ref().filter(|_| pull.merged_as == Some(how));
+            merged.map(|(commit, _)| commit)
+        };
         json!({
             "iid": pull.number,
             "web_url": format!("{}/plural/platform/fleet/-/merge_requests/{}", self.url, pull.number),
@@ -211,8 +215,8 @@ impl Host {
             "target_project_id": 7,
             "author": {"username": SELF},
             "labels": pull.labels,
-            "merge_commit_sha": null,
-            "squash_commit_sha": pull.merged.as_ref().map(|(commit, _)| commit),
+            "merge_commit_sha": merged_as("merge"),
+            "squash_commit_sha": merged_as("squash"),
             "detailed_merge_status": if pull.checked.as_deref() == head { "mergeable" } else { "checking" },
         })
     }
@@ -238,11 +242,14 @@ impl Host {
                 ok(self.merge_request(&self.pulls[index]))
             }
             ("PUT", ["merge"]) if self.is_unchecked(index) => no(405, "405 Method Not Allowed"),
-            ("PUT", ["merge"]) => match self.join(index, &body["sha"]) {
-                Some(true) => ok(self.merge_request(&self.pulls[index])),
-                Some(false) => no(409, "SHA does not match HEAD of source branch"),
-                None => no(405, "405 Method Not Allowed"),
-            },
+            ("PUT", ["merge"]) => {
+                let how = if body["squash"] == true { "squash" } else { "merge" };
+                match self.join(index, &body["sha"], how) {
+                    Some(true) => ok(self.merge_request(&self.pulls[index])),
+                    Some(false) => no(409, "SHA does not match HEAD of source branch"),
+                    None => no(405, "405 Method Not Allowed"),
+                }
+            }
             ("GET", ["diffs"]) => {
                 let shown = |(path, status): (String, &str)| {
                     json!({

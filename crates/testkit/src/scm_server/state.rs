@@ -31,6 +31,8 @@ pub(super) struct Pull {
     pub(super) fork: bool,
     /// The commit that merged it, and the head that it had.
     pub(super) merged: Option<(String, String)>,
+    /// How it was asked to merge it: `merge`, `squash` or `rebase`.
+    pub(super) merged_as: Option<&'static str>,
     /// The head that was looked at for conflicts, where a host takes its time for that.
     pub(super) checked: Option<String>,
     pub(super) labels: Vec<String>,
@@ -320,6 +322,7 @@ impl Host {
             closed: false,
             fork: false,
             merged: None,
+            merged_as: None,
             checked: None,
             labels,
             reviews,

@@ -40,6 +40,7 @@ mod registration;
 mod reseal;
 mod run_door;
 mod saved_view;
+mod scm_api;
 mod scm_webhooks;
 mod second_factor;
 mod secret_backends;

@@ -7,7 +7,6 @@ mod conditions;
 mod edits;
 mod filters;
 mod hostile;
-mod markers;
 mod properties;
 mod regexes;
 mod stored;

@@ -3,6 +3,7 @@
 
 mod automations;
 mod catalogue;
+mod certificates;
 mod conditions;
 mod edits;
 mod filters;

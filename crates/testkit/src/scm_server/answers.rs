@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     ScmDialect,
     app::APP,
-    state::{Hook, Host, Listed, Pull, id},
+    state::{Files, Hook, Host, Listed, Pull, id},
 };
 
 /// Whose token it is.

@@ -68,12 +68,15 @@ struct AskArgs {
 /// Needs the action pr-create on the automation. Waits until the pull request is open. It is opened in any case: a console that ends goes on
 /// with it once it runs again.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    visible_alias = "trigger",
+    after_help = "Examples:
   plural pr create add-service --set name=shop --set replicas=3
   plural pr create add-service --set name=shop --secret-set token=@token.txt --branch add-shop -o json
   plural pr create add-service --set name=shop --secret password=@password.txt
   plural pr create add-service --set name=shop --no-wait
-  plural pr create add-service --set name=shop --idempotency-key build-1742")]
+  plural pr create add-service --set name=shop --idempotency-key build-1742"
+)]
 pub(crate) struct PrCreateArgs {
     #[command(flatten)]
     ask: AskArgs,

@@ -7,6 +7,7 @@
 mod blocks;
 mod budget;
 mod filters;
+mod newer;
 mod sprig;
 
 use std::{

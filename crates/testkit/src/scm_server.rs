@@ -87,7 +87,8 @@ struct Shared {
     host: Mutex<Host>,
     git: Option<Arc<git_server::Shared>>,
     mood: Mutex<Option<ScmMood>>,
-    race: Mutex<Option<String>>,
+    /// Branches that somebody else pushes to, each just before a write.
+    race: Mutex<Vec<String>>,
     /// How many requests are answered before all are left without an answer.
     hold: Mutex<Option<usize>>,
     held: AtomicBool,
@@ -239,9 +240,9 @@ impl ScmServer {
         self.shared.host.lock().dismiss_reviews(number);
     }
 
-    /// Somebody else pushes to this branch when the next write comes in, just before it.
+    /// Somebody else pushes to this branch when the next write comes in that is no deletion, just before it. Twice: before the next two.
     pub fn race(&self, branch: &str) {
-        *self.shared.race.lock() = Some(branch.to_owned());
+        self.shared.race.lock().push(branch.to_owned());
     }
 
     /// Answers so many requests, does what the next one asks, and answers neither that nor any other; nothing: answers all again.
@@ -478,7 +479,11 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     };
     let Ok(body) = to_bytes(body, 64 << 20).await else { return answer(400, &Value::Null) };
     let is_read = matches!(parts.method, http::Method::GET | http::Method::HEAD);
-    if !is_read && let Some(branch) = shared.race.lock().take() {
+    let is_deletion = parts.method == http::Method::DELETE;
+    if !is_read
+        && !is_deletion
+        && let Some(branch) = shared.race.lock().pop()
+    {
         shared.host.lock().push(&branch, "raced.txt", "somebody was faster\n");
     }
     let opens = ["/pulls", "/merge_requests", "/pullrequests", "/pull-requests"];
@@ -546,7 +551,7 @@ async fn serve_git(
     }
     if request.method() == http::Method::POST
         && request.uri().path().ends_with("/git-receive-pack")
-        && let Some(branch) = shared.race.lock().take()
+        && let Some(branch) = shared.race.lock().pop()
     {
         shared.host.lock().push(&branch, "raced.txt", "somebody was faster\n");
     }

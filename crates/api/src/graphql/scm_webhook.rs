@@ -171,6 +171,25 @@ impl ScmWebhookMutation {
         .await
     }
 
+    /// `registerScmWebhook` of an organization, by the name that the original console's clients know.
+    async fn create_scm_webhook(
+        &self,
+        ctx: &Context<'_>,
+        connection_id: ID,
+        #[graphql(desc = "Of all repositories of this organization, group, workspace or project.")]
+        owner: String,
+    ) -> Nullable<ScmWebhook> {
+        nullable(async {
+            let request = request(ctx);
+            let connection = super::error::id(&connection_id).into_graphql(ctx)?;
+            let scope = ScmWebhookScope::Organization(owner);
+            let console = request.options.public_url.as_deref().unwrap_or_default();
+            let made = request.app.scm_webhook_register(&request.op, console, connection, scope);
+            Ok(Some(Box::pin(made).await.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
     /// Makes a webhook at the host of a connection, or gives the one that is there its secret again: of one repository, or of all of an
     /// organization, a group or a project. It sends to the address of the connection's webhook for that owner, which is made where there is
     /// none. The connection has to be allowed all repositories that it tells of.

@@ -76,6 +76,14 @@ async fn what_is_not_open_yet_is_told() {
     let made = person.run("pr create add-service --set name=shop --no-wait").await;
     assert_eq!((made.code, made.err.as_str()), (0, ""));
     assert_eq!(server.asked("CreatePullRequest")[1]["wait"], json!(false));
+    // As the original's command line calls it.
+    let made = person.run("pr trigger add-service --set name=shop --no-wait").await;
+    assert_eq!((made.code, made.err.as_str()), (0, ""));
+    let asked = server.asked("CreatePullRequest");
+    let [_, named, triggered] = asked.as_slice() else { panic!("{asked:?}") };
+    assert_eq!((&triggered["id"], &triggered["context"]), (&named["id"], &named["context"]));
+    let help = person.run("pr --help").await.out;
+    assert!(help.contains("trigger"), "{help}");
 }
 
 #[tokio::test]

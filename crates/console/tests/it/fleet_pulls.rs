@@ -30,6 +30,7 @@ each_database!(
     a_commit_that_does_not_merge_has_no_plan,
     services_that_follow_the_default_branch_are_planned,
     services_of_several_sources_are_planned,
+    a_merge_while_a_plan_is_made_ends_both,
 );
 
 /// A service whose repository is at a git host.
@@ -344,4 +345,38 @@ async fn services_of_several_sources_are_planned(database: TestDatabase) {
     let (plan, _) = h.plan_of("gone", &sha, "DONE").await;
     assert_eq!(plan["reach"]["parts"], json!([{"name": "other", "state": "FAILED"}]), "{plan}");
     h.check(&sha, "failure").await;
+}
+
+async fn a_merge_while_a_plan_is_made_ends_both(database: TestDatabase) {
+    let h = Hosted::polling(&database).await;
+    let sha = h.push("feature", "2");
+    let number = h.host.open_from("feature", false);
+    let id = h.record(number, "feature").await;
+    h.refresh(&id).await;
+    // The plan has begun, and nobody waits for it. With the merge the branch goes.
+    let merge = "mutation ($id: ID!) { mergePullRequest(id: $id) { status mergeCommit } }";
+    let merged = h.t.admin.data(merge, json!({"id": id})).await["mergePullRequest"].clone();
+    assert_eq!(merged["status"], "MERGED", "{merged}");
+    let moved = h.remote.commit("main").file("web/a.yaml", map("2")).push().unwrap();
+    h.remote.delete_ref("refs/heads/feature").unwrap();
+    h.stands(&h.service, Some(&moved)).await;
+    let plan = eventually(LONG, async || {
+        let all = plans(&h.t.admin, &id).await;
+        let ends = |plan: &&Value| ["DONE", "FAILED", "SUPERSEDED"].iter().any(|end| plan["phase"] == *end);
+        all.iter().find(ends).cloned().ok_or_else(|| format!("{all:?}"))
+    })
+    .await;
+    assert_eq!((&plan["ref"], plans(&h.t.admin, &id).await.len()), (&json!(sha), 1), "{plan}");
+    // No check says for ever that something is to come, and there is at most one comment.
+    eventually(LONG, async || {
+        let all = h.host.statuses(&sha);
+        let last = all.iter().rfind(|(context, _)| context == "plural/services");
+        if last.is_none_or(|(_, now)| now != "pending") { Ok(()) } else { Err(format!("{all:?}")) }
+    })
+    .await;
+    assert!(h.host.comments(number).len() < 2, "{:?}", h.host.comments(number));
+    // Nothing is merged twice, and nothing is planned any more.
+    h.refresh(&id).await;
+    assert_eq!(plans(&h.t.admin, &id).await.len(), 1);
+    h.stands(&h.service, Some(&moved)).await;
 }

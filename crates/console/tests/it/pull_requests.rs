@@ -26,15 +26,15 @@ const SECRET: &str = "s3cr3t-answer-7f3e9b2c";
 /// One attempt that failed, and the next one.
 const RETRIED: Duration = Duration::from_mins(2);
 
-struct World {
-    t: TestServer,
-    host: ScmServer,
+pub(crate) struct World {
+    pub(crate) t: TestServer,
+    pub(crate) host: ScmServer,
     /// Adds a file and changes another one.
-    automation: Value,
+    pub(crate) automation: Value,
 }
 
 impl World {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::of(TestServer::start().await).await
     }
 
@@ -47,7 +47,7 @@ impl World {
         w
     }
 
-    async fn automation(&self, more: Value) -> Value {
+    pub(crate) async fn automation(&self, more: Value) -> Value {
         let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
         let name = format!("scm-{}", uuid::Uuid::now_v7().simple());
         let connection = json!({
@@ -76,7 +76,7 @@ impl World {
     }
 
     /// Asks an administrator's pull request of the automation.
-    async fn create(&self, more: Value) -> Answer {
+    pub(crate) async fn create(&self, more: Value) -> Answer {
         self.create_by(&self.t.admin, more).await
     }
 
@@ -86,7 +86,7 @@ impl World {
         by.ask(CREATE, variables).await
     }
 
-    async fn preview(&self, context: Value) -> Answer {
+    pub(crate) async fn preview(&self, context: Value) -> Answer {
         self.t.admin.ask(PREVIEW, json!({"id": self.automation, "context": context})).await
     }
 
@@ -103,12 +103,12 @@ impl World {
     }
 }
 
-fn made(answer: &Answer) -> Value {
+pub(crate) fn made(answer: &Answer) -> Value {
     assert_eq!(answer.outcome(), "OK", "{answer:?}");
     answer.body["data"]["createPullRequest"].clone()
 }
 
-async fn read(by: &Person, id: &Value) -> Value {
+pub(crate) async fn read(by: &Person, id: &Value) -> Value {
     by.data(READ, json!({"id": id})).await["pullRequest"].clone()
 }
 

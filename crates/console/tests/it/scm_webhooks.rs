@@ -11,6 +11,9 @@ const CONNECT: &str =
     "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
 const REGISTER: &str = "mutation ($id: ID!, $repository: String, $organization: String) {
   registerScmWebhook(connectionId: $id, repository: $repository, organization: $organization) { id owner url } }";
+/// The name that clients of the original know.
+const CREATE: &str = "mutation ($id: ID!, $owner: String!) {
+  createScmWebhook(connectionId: $id, owner: $owner) { id owner url } }";
 const UNREGISTER: &str = "mutation ($id: ID!, $repository: String, $organization: String) {
   unregisterScmWebhook(connectionId: $id, repository: $repository, organization: $organization) { id } }";
 const LIST: &str = "{ scmWebhooks(first: 100) { edges { node { id owner } } } }";
@@ -56,6 +59,8 @@ async fn a_webhook_is_registered_once_and_believed(database: TestDatabase) {
     assert_eq!((&made["owner"], host.webhook_urls()), (&json!("plural"), vec![url.clone()]));
     assert_eq!(register(&t.admin, &of_repository).await, made, "twice is once");
     assert_eq!(register(&t.owner, &of_owner).await, made, "its owner has the same address");
+    let named = t.owner.data(CREATE, json!({"id": id, "owner": "plural"})).await["createScmWebhook"].clone();
+    assert_eq!(named, made, "by the original's name, too");
     let scopes: Vec<String> = host.webhooks().into_iter().map(|(scope, _)| scope).collect();
     assert_eq!((scopes.len(), host.webhook_urls().len(), webhooks(&t).await), (2, 1, 1), "{scopes:?}");
     let mut secrets: Vec<String> = host.webhooks().into_iter().map(|(_, secret)| secret).collect();
@@ -96,6 +101,9 @@ async fn what_a_connection_may_not_touch_is_refused_and_nothing_is_made(database
         (REGISTER, json!({"organization": "../plural"}), "must be an organization"),
         (REGISTER, json!({}), "exactly one of repository and organization"),
         (REGISTER, json!({"repository": "plural/fleet", "organization": "plural"}), "exactly one"),
+        (CREATE, json!({"owner": "plural"}), "allow it plural/*"),
+        (CREATE, json!({"owner": ""}), "must be an organization"),
+        (CREATE, json!({"owner": "../plural"}), "must be an organization"),
         (UNREGISTER, json!({"repository": "plural/other"}), "may not touch"),
     ] {
         let mut variables = asked.clone();

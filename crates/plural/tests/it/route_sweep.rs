@@ -99,6 +99,15 @@ const ROWS: &[Row] = &[
         "/v1/git/tarballs?id=0190c8a0-0000-7000-8000-000000000000",
         [401, 401, 401, 404],
     ),
+    public("GET /v1/api/scm/connections", "/v1/api/scm/connections", [401, 401, 401, 200]),
+    public("GET /v1/api/scm/pullrequests", "/v1/api/scm/pullrequests?first=1", [401, 401, 401, 200]),
+    public("GET /v1/api/scm/prautomations", "/v1/api/scm/prautomations", [401, 401, 401, 200]),
+    public(
+        "POST /v1/api/scm/prautomations/{id}/invoke",
+        "/v1/api/scm/prautomations/0190c8a0-0000-7000-8000-000000000000/invoke",
+        // The body is GraphQL's.
+        [401, 401, 401, 422],
+    ),
     public(
         "* /v1/stacks/{id}/state",
         "/v1/stacks/0190c8a0-0000-7000-8000-000000000000/state",
@@ -251,7 +260,9 @@ impl Row {
     fn expected(&self, class: usize) -> u16 {
         match (class, self.route) {
             (MACHINE, "GET /ext/v1/audit/export") => 404,
-            (MACHINE, route) if route.starts_with("* /k8s/") => self.answers[WRONG],
+            (MACHINE, route) if route.starts_with("* /k8s/") || route.contains(" /v1/api/") => {
+                self.answers[WRONG]
+            }
             (MACHINE, _) => self.answers[STRANGER],
             (class, _) => self.answers[class],
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     ScmDialect,
     app::APP,
-    state::{Hook, Host, Listed, Pull, id},
+    state::{Files, Hook, Host, Listed, Pull, id},
 };
 
 /// Whose token it is.
@@ -624,11 +624,36 @@ impl Host {
         if *expected != head.as_str() {
             return Some(false);
         }
-        let mut files = self.commits[&at].files.clone();
-        files.extend(self.commits[&head].files.clone());
+        let (ours, theirs) = (&self.commits[&at].files, &self.commits[&head].files);
+        let files = match self.fork_of(&at, &head) {
+            Some(fork) => merged(&self.commits[&fork].files, ours, theirs)?,
+            // They have nothing in common that could be changed twice.
+            None => {
+                ours.iter().chain(theirs).map(|(path, content)| (path.clone(), content.clone())).collect()
+            }
+        };
         let commit = self.advance(&base, files);
         self.pulls[index].merged = Some((commit, head));
         self.pulls[index].merged_as = Some(how);
         Some(true)
     }
+}
+
+/// What two sides made of the same files; nothing where both changed one of them, and differently.
+fn merged(was: &Files, ours: &Files, theirs: &Files) -> Option<Files> {
+    let mut files = ours.clone();
+    for path in was.keys().chain(theirs.keys()) {
+        let (before, own, other) = (was.get(path), ours.get(path), theirs.get(path));
+        if other == before || other == own {
+            continue;
+        }
+        if own != before {
+            return None;
+        }
+        match other {
+            Some(content) => files.insert(path.clone(), content.clone()),
+            None => files.remove(path),
+        };
+    }
+    Some(files)
 }

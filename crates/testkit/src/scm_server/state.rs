@@ -309,6 +309,18 @@ impl Host {
         false
     }
 
+    /// The last commit that two have in common.
+    pub(super) fn fork_of(&self, one: &str, other: &str) -> Option<String> {
+        let mut at = Some(one.to_owned());
+        while let Some(commit) = at {
+            if self.is_above(other, &commit) {
+                return Some(commit);
+            }
+            at = self.commits.get(&commit).and_then(|commit| commit.parent.clone());
+        }
+        None
+    }
+
     /// Its number.
     pub(super) fn add_pull(&mut self, title: String, body: String, head: String, base: String) -> u64 {
         let number = self.pulls.len() as u64 + 1;

@@ -25,6 +25,12 @@ pub(super) const ROWS: &[Line] = &[
     },
     // The connection may touch nothing: hosts are asked in `scm_webhooks.rs`.
     Line {
+        field: "createScmWebhook",
+        expected: MEMBERS_INVALID,
+        document: "mutation ($id: ID!) { createScmWebhook(connectionId: $id, owner: \"acme\") { id } }",
+        variables: |w| json!({"id": w.scm["id"]}),
+    },
+    Line {
         field: "registerScmWebhook",
         expected: MEMBERS_INVALID,
         document: "mutation ($id: ID!) { registerScmWebhook(connectionId: $id, repository: \"acme/shop\") { id } }",

@@ -429,6 +429,10 @@ fn words(known: &PrAutomation, all: &Value) -> String {
         let window = MergeWindow::deserialize(window).ok().map(|window| pr_merge::window_words(&window));
         line("Merge window", window.as_deref());
     }
+    line("To confirm", all["confirmation"]["text"].as_str());
+    for one in all["confirmation"]["checklist"].as_array().into_iter().flatten() {
+        line("To tick", one["label"].as_str());
+    }
     line("You may open pull requests", all["mayCreate"].as_bool().map(|may| if may { "yes" } else { "no" }));
     text.push_str(&form::asks(&known.configuration));
     let steps = steps(all);

@@ -31,6 +31,7 @@ mod pr_instances;
 mod pr_secrets;
 mod previous_build;
 mod project_invites;
+mod pull_request_edits;
 mod pull_request_folders;
 mod pull_request_hosts;
 mod pull_request_life;

@@ -203,7 +203,7 @@ impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, step) in self.steps.iter().enumerate() {
             match step {
-                Step::Key(key) if key.is_empty() || key.contains(['.', '[', ']', '"']) => {
+                Step::Key(key) if !is_bare(key) => {
                     write!(f, "[{}]", Value::String(key.clone()))?;
                 }
                 Step::Key(key) if at == 0 => f.write_str(key)?,
@@ -214,6 +214,11 @@ impl fmt::Display for Path {
         }
         Ok(())
     }
+}
+
+/// Whether a key is read as itself without quotes.
+fn is_bare(key: &str) -> bool {
+    !key.is_empty() && key.trim() == key && !key.contains(['.', '[', ']', '"', '{'])
 }
 
 impl From<Path> for String {
@@ -289,4 +294,53 @@ fn step_end(text: &str) -> usize {
         }
     }
     at
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_path_is_kept_as_it_was_written() {
+        for text in [
+            "",
+            "a.b[0][name=web].c",
+            "[\" a\"].b",
+            "a[\"b.c\"][\"d\\\"e\"]",
+            "[\"{{ open\"].b",
+            "a.{{ context.name }}.b",
+            "a.{{ context.name }}-values[x={{ context.y }}]",
+            "resource.aws_s3_bucket.logs",
+        ] {
+            let path: Path = text.parse().unwrap();
+            let again: Path = path.to_string().parse().unwrap();
+            assert_eq!(again, path, "{text}: {path}");
+        }
+        for bad in ["a[", "a]b[", "[x", ".a", "a..b", "a[b]", "[\"a\"=b]"] {
+            assert!(bad.parse::<Path>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_edit_is_kept_as_it_was_written() {
+        for edit in [
+            json!({"op": "set", "path": "a", "value": null}),
+            json!({"op": "merge", "value": {"a": [1]}, "lists": "APPEND"}),
+            json!({"op": "merge", "path": "a", "value": {}, "key": "name"}),
+            json!({"op": "block", "block": "module", "labels": ["web"]}),
+        ] {
+            let read: Edit = serde_json::from_value(edit.clone()).unwrap();
+            assert_eq!(serde_json::to_value(read).unwrap(), edit);
+        }
+        for bad in [
+            json!({"op": "set", "path": "a"}),
+            json!({"op": "merge", "value": 1, "lists": {"KEY": "name"}}),
+            json!({"op": "delete", "path": "a", "value": 1}),
+            json!({"path": "a"}),
+        ] {
+            assert!(serde_json::from_value::<Edit>(bad.clone()).is_err(), "{bad}");
+        }
+    }
 }

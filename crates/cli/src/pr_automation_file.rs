@@ -234,14 +234,16 @@ fn without_nulls(value: &mut Value) {
     }
 }
 
-/// YAML reads `default: 3` as a number, and answers are texts.
+/// YAML reads `default: 3` as a number, and answers are texts; so is what a condition compares them with.
 fn defaults_as_text(attributes: &mut Value) {
     let Some(Value::Array(questions)) = attributes.get_mut("configuration") else { return };
     for question in questions {
-        if let Some(default) = question.get_mut("default")
-            && (default.is_number() || default.is_boolean())
-        {
-            *default = Value::String(default.to_string());
+        for at in ["/default", "/condition/value"] {
+            if let Some(value) = question.pointer_mut(at)
+                && (value.is_number() || value.is_boolean())
+            {
+                *value = Value::String(value.to_string());
+            }
         }
     }
 }

@@ -429,6 +429,10 @@ fn words(known: &PrAutomation, all: &Value) -> String {
         let window = MergeWindow::deserialize(window).ok().map(|window| pr_merge::window_words(&window));
         line("Merge window", window.as_deref());
     }
+    line("To confirm", all["confirmation"]["text"].as_str());
+    for one in all["confirmation"]["checklist"].as_array().into_iter().flatten() {
+        line("To tick", one["label"].as_str());
+    }
     line("You may open pull requests", all["mayCreate"].as_bool().map(|may| if may { "yes" } else { "no" }));
     text.push_str(&form::asks(&known.configuration));
     let steps = steps(all);
@@ -466,6 +470,9 @@ fn steps(all: &Value) -> Vec<String> {
             steps.push(format!("changes {}", word(&change["file"])));
         }
     }
+    for edit in each(&all["updates"]["edits"]) {
+        steps.push(edited(&edit));
+    }
     for file in each(&all["updates"]["files"]) {
         steps.push(format!("changes files that match {}", word(&file)));
     }
@@ -475,4 +482,26 @@ fn steps(all: &Value) -> Vec<String> {
         }
     }
     steps
+}
+
+/// What an edit of a single value does.
+fn edited(edit: &Value) -> String {
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (file, edit) = (word(&edit["file"]), &edit["edit"]);
+    let path = Some(word(&edit["path"])).filter(|path| !path.is_empty());
+    let place = path.as_ref().map_or_else(|| file.clone(), |path| format!("{path} in {file}"));
+    match edit["op"].as_str() {
+        Some("set") => format!("sets {place}"),
+        Some("delete") => format!("takes {place} away"),
+        Some("merge") => format!("puts values over {place}"),
+        Some("append") => format!("adds an item to {place}"),
+        Some("express") => format!("gives {place} the expression {}", word(&edit["expression"])),
+        Some("block") => {
+            let labels = edit["labels"].as_array().into_iter().flatten().map(word);
+            let named: Vec<String> = std::iter::once(word(&edit["block"])).chain(labels).collect();
+            format!("makes or sets the block {} in {place}", named.join(" "))
+        }
+        // One of a newer console.
+        _ => format!("changes {place}"),
+    }
 }

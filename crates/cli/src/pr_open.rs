@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 use plural_wire::{
-    Client, CreatePullRequest, PlanPullRequestPreview, PrPhase, PreviewPullRequest, PullRequest,
-    PullRequestFileChange, PullRequestPreview,
+    Client, CreatePullRequest, PlanPullRequestPreview, PrConfirmation, PrPhase, PreviewPullRequest,
+    PullRequest, PullRequestFileChange, PullRequestPreview,
 };
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -74,6 +74,7 @@ struct AskArgs {
   plural pr create add-service --set name=shop --set replicas=3
   plural pr create add-service --set name=shop --secret-set token=@token.txt --branch add-shop -o json
   plural pr create add-service --set name=shop --secret password=@password.txt
+  plural pr create add-database --set name=shop --confirm 'I asked finance'
   plural pr create add-service --set name=shop --no-wait
   plural pr create add-service --set name=shop --idempotency-key build-1742"
 )]
@@ -89,6 +90,11 @@ pub(crate) struct PrCreateArgs {
     /// reads a line of standard input. May be given several times. Those that the console generates may be left out
     #[arg(long, value_parser = parse_secret, value_name = "NAME[=@FILE]")]
     secret: Vec<SecretVariable>,
+
+    /// Tick the box of this text, where the automation has boxes. May be given several times. Boxes that are left are asked for; without a
+    /// terminal nothing is opened
+    #[arg(long, value_name = "TEXT")]
+    confirm: Vec<String>,
 
     /// Print what is recorded, and do not wait until it is open
     #[arg(long)]
@@ -165,23 +171,25 @@ struct Ask {
     id: String,
     identifier: Option<String>,
     context: Option<String>,
+    confirmation: Option<PrConfirmation>,
 }
 
 impl AskArgs {
     async fn read(self, client: &Client, terminal: &mut Terminal<'_>) -> Result<Ask, CliError> {
         let Self { automation, answers, repository } = self;
         let context = Some(answers.read(terminal)?);
-        let id = pr_automations::find(&automation, client).await?.id;
-        Ok(Ask { id, identifier: repository, context })
+        let known = pr_automations::find(&automation, client).await?;
+        Ok(Ask { id: known.id, identifier: repository, context, confirmation: known.confirmation })
     }
 }
 
 pub(crate) async fn create(
-    PrCreateArgs { ask, branch, secret, no_wait, once, output }: PrCreateArgs,
+    PrCreateArgs { ask, branch, secret, confirm, no_wait, once, output }: PrCreateArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let Ask { id, identifier, context } = ask.read(client, terminal).await?;
+    let Ask { id, identifier, context, confirmation } = ask.read(client, terminal).await?;
+    confirmed(confirmation, &confirm, terminal)?;
     let mut values = Map::new();
     for one in &secret {
         let (name, value) = one.read(terminal)?;
@@ -192,6 +200,35 @@ pub(crate) async fn create(
     let asked = CreatePullRequest { id, identifier, branch, context, wait, idempotency_key, secrets };
     let made = client.send_keyed(&asked).await?;
     opened(&made, no_wait, &output, terminal)
+}
+
+/// Makes sure that all boxes of an automation are ticked: those that no option names are asked for where a person answers.
+fn confirmed(
+    confirmation: Option<PrConfirmation>,
+    ticked: &[String],
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let (text, boxes) = match confirmation {
+        Some(PrConfirmation { text, checklist }) => (text, checklist),
+        None => (None, Vec::new()),
+    };
+    let boxes: Vec<String> = boxes.into_iter().map(|one| one.label).collect();
+    if let Some(other) = ticked.iter().find(|text| !boxes.contains(text)) {
+        let told = format!("the automation has no box {:?}", one_line(other));
+        return Err(
+            CliError::usage(told).hint("`plural pr automations describe` shows what has to be ticked")
+        );
+    }
+    if let Some(text) = text.filter(|text| !text.is_empty()) {
+        terminal.say(format_args!("{}", one_line(&text)));
+    }
+    let open: Vec<&String> = boxes.iter().filter(|label| !ticked.contains(label)).collect();
+    if !open.is_empty() && !terminal.is_interactive() {
+        let told: Vec<String> = open.iter().map(|label| format!("{:?}", one_line(label))).collect();
+        return Err(CliError::usage(format!("not confirmed: {}", told.join(", ")))
+            .hint("once it is so, give each of them as --confirm TEXT"));
+    }
+    open.into_iter().try_for_each(|label| terminal.confirm(label, false))
 }
 
 /// Prints a pull request that is open, or is going to be.
@@ -213,7 +250,7 @@ pub(crate) async fn preview(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let Ask { id, identifier, context } = ask.read(client, terminal).await?;
+    let Ask { id, identifier, context, confirmation: _ } = ask.read(client, terminal).await?;
     if plan {
         let plan = client.send(&PlanPullRequestPreview { id, identifier, context }).await?;
         return pr_plan::preview(plan, timeout, &output, client, terminal).await;

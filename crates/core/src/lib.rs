@@ -53,6 +53,7 @@ pub mod policy;
 pub mod pr_automation;
 mod pr_automation_checks;
 pub mod pr_automation_spec;
+pub mod pr_edit;
 pub mod pr_governance;
 pub mod pr_instance;
 pub mod pr_secret;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::form::FormQuestion;
+use crate::pr_edit::{DocumentSelector, FileEdit};
 use crate::service::GitRef;
 
 /// What an automation is for.
@@ -187,6 +188,9 @@ pub struct PrTemplate {
     /// More context, for this one.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub context: Map<String, Value>,
+    /// Names of answers that may become more than one value of a YAML, JSON, TOML or HCL file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub verbatim: Vec<String>,
     /// When it is made; absent: always.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub condition: String,
@@ -202,6 +206,9 @@ pub struct PrUpdates {
     /// Then.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub yaml_overlays: Vec<YamlOverlay>,
+    /// Then: edits of single values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<FileEdit>,
     /// Regexes of the oldest form.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub regexes: Vec<String>,
@@ -263,6 +270,9 @@ pub struct YamlOverlay {
     /// The field by which items of lists are told apart; then `listMerge` is not looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub list_key: Option<String>,
+    /// Which document is meant.
+    #[serde(skip_serializing_if = "DocumentSelector::is_empty")]
+    pub document: DocumentSelector,
 }
 
 /// What becomes of lists.
@@ -436,6 +446,6 @@ fn part<T: Default + PartialEq>(given: Option<T>, before: Option<T>) -> Option<T
     }
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

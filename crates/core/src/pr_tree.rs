@@ -78,7 +78,7 @@ impl Needed {
         let given = Given { own: None, answers: &answers };
         let mut paths = Vec::new();
         for template in &spec.creates.templates {
-            let PrTemplate { source, destination, external, context, condition: _ } = template;
+            let PrTemplate { source, destination, external, context, verbatim: _, condition: _ } = template;
             let given = Given { own: Some(context), answers: &answers };
             if !external {
                 paths.push(pieces(source, &given));
@@ -87,6 +87,7 @@ impl Needed {
         }
         let edited = updates.regex_replacements.iter().map(|replacement| &replacement.file);
         let edited = edited.chain(updates.yaml_overlays.iter().map(|overlay| &overlay.file));
+        let edited = edited.chain(updates.edits.iter().map(|edit| &edit.file));
         let vendored = spec.vendor.helm.iter().map(|helm| &helm.destination);
         paths.extend(edited.chain(vendored).map(|path| pieces(path, &given)));
         let is_old = match updates.match_strategy {
@@ -302,10 +303,17 @@ mod tests {
         let one = needed(&json!({"updates": {
             "regexReplacements": [{"file": "a.tf", "regex": "x", "replacement": "y"}],
             "yamlOverlays": [{"file": "{{ context.at }}.yaml", "yaml": "a: 1"}],
+            "edits": [
+                {"file": "edited.tf", "edit": {"op": "delete", "path": "a"}},
+                {"file": "edits/{{ context.at }}.toml", "edit": {"op": "set", "path": "a", "value": 1}},
+            ],
             "regexes": ["x"], "files": ["^old/.*[.]txt$"], "matchStrategy": "ANY",
         }}));
         for (path, expected) in [
             ("a.tf", true),
+            ("edited.tf", true),
+            ("edits/any.toml", true),
+            ("edits/any.json", false),
             ("deep/b.yaml", true),
             ("old/c.txt", true),
             ("b.tf", false),
@@ -355,6 +363,25 @@ mod tests {
         // What fails the run is looked at for the words of its error alone.
         let failing = answered(&spec, &json!({"name": "../web", "at": "x"}));
         assert_eq!(failing.within().look("apps/web"), Look::Not);
+    }
+
+    #[test]
+    fn edits_are_looked_for_in_their_folders_alone() {
+        let edit = json!({"op": "set", "path": "replicas", "value": 2});
+        let edits =
+            json!({"updates": {"edits": [{"file": "apps/{{ context.name }}/values.yaml", "edit": edit}]}});
+        let needed = answered(&edits, &json!({"name": "web"}));
+        assert!(needed.has("apps/web/values.yaml") && !needed.has("apps/shop/values.yaml"));
+        for (folder, expected) in [
+            ("", Look::Folder),
+            ("apps", Look::Folder),
+            ("apps/web", Look::Folder),
+            ("apps/web/values.yaml", Look::All),
+            ("apps/shop", Look::Not),
+            ("other", Look::Not),
+        ] {
+            assert_eq!(needed.within().look(folder), expected, "{folder}");
+        }
     }
 
     #[test]

@@ -278,9 +278,11 @@ operations! {
     }
     confirmation { text checklist { label } }
     secrets { cluster namespace name entries { name documentation autogenerate } }
-    creates { ", git!(), " templates { source destination context condition external } }
+    creates { ", git!(), " templates { source destination context verbatim condition external } }
     updates {
-      regexReplacements { file regex replacement templated } yamlOverlays { file yaml listMerge listKey templated }
+      regexReplacements { file regex replacement templated }
+      yamlOverlays { file yaml listMerge listKey templated document { index kind name } }
+      edits { file format document { index kind name } edit }
       regexes files replaceTemplate matchStrategy yq
     }
     deletes { files folders } vendor { helm { url chart version destination } } lua { script folder external }

@@ -23,6 +23,7 @@ import { Ago, Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import type { Question } from '../stack/custom-queries';
 import { fieldsOf } from '../stack/questions';
+import { editWords } from './edits';
 import { isRole, roleChoices, roles } from './roles';
 
 const Automations = graphql(/* GraphQL */ `
@@ -142,6 +143,10 @@ const Automation = graphql(/* GraphQL */ `
         }
         yamlOverlays {
           file
+        }
+        edits {
+          file
+          edit
         }
       }
       deletes {
@@ -407,6 +412,7 @@ function stepsOf({ lua, vendor, creates, updates, deletes }: Known): string[] {
     ),
     ...listed(updates?.regexReplacements).map(({ file }) => `changes ${file} where a regex matches`),
     ...listed(updates?.yamlOverlays).map(({ file }) => `puts YAML over ${file}`),
+    ...listed(updates?.edits).map(({ file, edit }) => editWords(file, edit)),
     ...listed(updates?.files).map((files) => `changes files that match ${files}`),
     ...[...(deletes?.files ?? []), ...(deletes?.folders ?? [])].map((path) => `takes ${path} away`),
   ];

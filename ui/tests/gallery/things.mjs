@@ -122,7 +122,15 @@ export function things(clusters) {
         entries: [{ name: 'password', documentation: HOSTILE, autogenerate: true }],
       },
       creates: { templates: [{ source: 'a.yaml', destination: HOSTILE, external: true, condition: null }] },
-      updates: { files: [], regexReplacements: [], yamlOverlays: [{ file: 'kustomization.yaml' }] },
+      updates: {
+        files: [],
+        regexReplacements: [],
+        yamlOverlays: [{ file: 'kustomization.yaml' }],
+        edits: [
+          { file: 'values.yaml', edit: { op: 'set', path: 'spec.replicas', value: 2 } },
+          { file: 'main.tf', edit: { op: 'block', block: 'module', labels: [HOSTILE], value: { source: './service' } } },
+        ],
+      },
       deletes: { files: [], folders: ['old'] },
       vendor: { helm: null },
       lua: null,

@@ -7,7 +7,7 @@ use plural_core::ids::ProjectId;
 use plural_core::merge_window::MergeWindows;
 use plural_core::policy::{BindingsChange, Role};
 use plural_core::pr_automation::{NewPrAutomation, PrAutomationChange, PrAutomationLinksChange};
-use plural_core::pr_automation_spec::{PrAutomationSpecChange, PrCreates};
+use plural_core::pr_automation_spec::{PrAutomationSpecChange, PrCreates, PrUpdates};
 use plural_core::specs::{Change, Name};
 
 use super::{
@@ -22,7 +22,8 @@ use super::{
     page::{connection, page_args},
     pr_automation_spec::{
         PrAiSpecAttributes, PrAutomationCreateSpec, PrAutomationCreateSpecAttributes, PrAutomationDeleteSpec,
-        PrAutomationUpdateSpec, PrConfirmation, PrLuaSpec, PrRole, PrSecrets, PrVendorSpec,
+        PrAutomationUpdateSpec, PrAutomationUpdateSpecAttributes, PrConfirmation, PrLuaSpec, PrRole,
+        PrSecrets, PrVendorSpec,
     },
     pr_governance::PrGovernance,
     project::Project,
@@ -265,7 +266,7 @@ pub(crate) struct PrAutomationAttributes {
     /// Refused: the connection has the proxy.
     proxy: Option<HttpProxyAttributes>,
     /// Files that are changed.
-    updates: Option<PrAutomationUpdateSpec>,
+    updates: Option<PrAutomationUpdateSpecAttributes>,
     /// Files that are made.
     creates: Option<PrAutomationCreateSpecAttributes>,
     /// Files that are taken away.
@@ -404,7 +405,7 @@ impl PrAutomationAttributes {
             secrets: secrets.map(Into::into),
             git: git.map(GitRefAttributes::parse).transpose()?,
             creates: creates.map(PrCreates::try_from).transpose()?,
-            updates: updates.map(Into::into),
+            updates: updates.map(PrUpdates::try_from).transpose()?,
             deletes: deletes.map(Into::into),
             vendor: vendor.map(Into::into),
             lua: lua.map(Into::into),

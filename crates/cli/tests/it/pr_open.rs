@@ -20,9 +20,15 @@ fn opened(phase: &str) -> Value {
 }
 
 async fn server(phase: &str) -> Server {
+    confirming(phase, &Value::Null).await
+}
+
+/// With what has to be confirmed.
+async fn confirming(phase: &str, confirmation: &Value) -> Server {
     let automation = json!({
         "id": ID, "name": "add-service", "role": null, "title": "Add it", "message": "Adds it", "identifier": null, "branch": null,
         "documentation": null, "insertedAt": null, "updatedAt": null, "project": null, "configuration": [],
+        "confirmation": confirmation,
     });
     let preview = json!({
         "repository": "acme/shop", "base": "main", "commit": "c0ffee", "title": "Add shop", "message": "Adds it.", "patch": PATCH,
@@ -63,6 +69,48 @@ async fn answers_reach_the_console_and_secrets_stay_off_the_command_line() {
     assert_ne!(refused.code, 0);
     assert!(!format!("{}{}", refused.out, refused.err).contains("a-token"), "{}", refused.err);
     assert_eq!(server.asked("CreatePullRequest").len(), 1);
+}
+
+#[tokio::test]
+async fn boxes_are_ticked_before_a_pull_request_is_opened() {
+    let boxes = json!({"text": "It costs money.", "checklist": [{"label": "I asked finance"}, {"label": "it is tagged"}]});
+    let server = confirming("OPENED", &boxes).await;
+    let create = ["pr", "create", "add-service", "--set", "name=shop"];
+    let with = |more: &[&'static str]| [&create[..], more].concat();
+
+    let refused = Person::of(&server.url).run_words(&create).await;
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    for words in [
+        "It costs money.",
+        "not confirmed: \"I asked finance\", \"it is tagged\"",
+        "give each of them as --confirm TEXT",
+    ] {
+        assert!(refused.err.contains(words), "{words}: {}", refused.err);
+    }
+    let refused = Person::of(&server.url).run_words(&with(&["--confirm", "I asked finance"])).await;
+    assert!(refused.code == 2 && refused.err.contains("not confirmed: \"it is tagged\""), "{}", refused.err);
+    let refused = Person::of(&server.url).run_words(&with(&["--confirm", "all"])).await;
+    assert!(
+        refused.code == 2 && refused.err.contains("the automation has no box \"all\""),
+        "{}",
+        refused.err
+    );
+    // A person is asked for what is left.
+    let refused = Person::of(&server.url).answering("y\nn\n").run_words(&create).await;
+    assert!(refused.code == 1 && refused.err.contains("nothing was changed"), "{}", refused.err);
+    assert!(server.asked("CreatePullRequest").is_empty());
+
+    let asked =
+        Person::of(&server.url).answering("y\n").run_words(&with(&["--confirm", "I asked finance"])).await;
+    assert_eq!(asked.code, 0, "{}", asked.err);
+    assert!(asked.err.contains("It is tagged? [y/N]") && !asked.err.contains("finance?"), "{}", asked.err);
+    let all = with(&["--confirm", "it is tagged", "--confirm", "I asked finance"]);
+    let made = Person::of(&server.url).run_words(&all).await;
+    assert_eq!(made.code, 0, "{}", made.err);
+    assert_eq!(server.asked("CreatePullRequest").len(), 2);
+    // Nothing is opened by a preview.
+    let preview = Person::of(&server.url).run("pr preview add-service --set name=shop").await;
+    assert_eq!(preview.code, 0, "{}", preview.err);
 }
 
 #[tokio::test]

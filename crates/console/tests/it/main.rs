@@ -33,6 +33,7 @@ mod previous_build;
 mod project_invites;
 mod pull_request_branches;
 mod pull_request_bad_input;
+mod pull_request_edits;
 mod pull_request_folders;
 mod pull_request_hosts;
 mod pull_request_life;

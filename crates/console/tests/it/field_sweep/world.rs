@@ -409,11 +409,15 @@ impl World {
         });
         let actions = json!({
             "creates": {"git": {"ref": "main", "folder": "more"}, "templates": [
-                {"source": "a.yaml", "destination": "b.yaml", "external": true, "context": "{\"a\": 1}", "condition": "a == 1"},
+                {"source": "a.yaml", "destination": "b.yaml", "external": true, "context": "{\"a\": 1}", "condition": "a == 1",
+                 "verbatim": ["name"]},
             ]},
             "updates": {
                 "regexReplacements": [{"file": "a", "regex": "b", "replacement": "c"}], "regexes": ["a"], "files": ["b"],
-                "yamlOverlays": [{"file": "a", "yaml": "b: 1", "listMerge": "APPEND", "listKey": "name"}],
+                "yamlOverlays": [{"file": "a", "yaml": "b: 1", "listMerge": "APPEND", "listKey": "name",
+                                  "document": {"index": 0, "kind": "Service", "name": "web"}}],
+                "edits": [{"file": "a", "format": "yaml", "document": {"index": 0, "kind": "Service", "name": "web"},
+                           "edit": {"op": "set", "path": "a.b", "value": 1}}],
                 "replaceTemplate": "c", "yq": ".", "matchStrategy": "ANY",
             },
             "deletes": {"files": ["old.yaml"], "folders": ["gone"]},

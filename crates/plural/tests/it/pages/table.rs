@@ -210,7 +210,16 @@ pub(super) const PAGES: &[Followed] = &[
         fails: &[("plural health -f - <<", 1), ("plural health -f widget.yaml --script broken.lua", 1)],
         ..NOTHING
     },
-    Followed { page: "docs/writing-pr-automations.md", ..NOTHING },
+    Followed {
+        page: "docs/writing-pr-automations.md",
+        before: "printf a-token > token.txt && \
+                 plural cd scm-connections create writer --type github --repository 'acme/*' --token-file token.txt",
+        swaps: &[
+            ("--connection github", "--connection writer"),
+            ("https://github.com/acme/scaffolds.git", "@REPOSITORY@"),
+        ],
+        ..NOTHING
+    },
     Followed { page: "docs/coming-from-backstage.md", ..NOTHING },
     Followed { page: "docs/house.md", not_run: &[("cargo xtask", BUILDS)], ..NOTHING },
     Followed {

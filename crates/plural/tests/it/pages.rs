@@ -4,7 +4,7 @@
 //! The reference of the command line is not followed: `cli`'s tests parse its examples.
 //! One backend is enough: a console with PostgreSQL is asked the same by the tests of each command.
 
-mod page;
+pub(crate) mod page;
 mod table;
 
 use std::{

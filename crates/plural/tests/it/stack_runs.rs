@@ -14,5 +14,6 @@ mod life;
 mod place;
 mod policy;
 mod tool_days;
+mod tutorial;
 mod web;
 mod world;

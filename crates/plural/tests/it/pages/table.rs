@@ -35,6 +35,7 @@ pub(super) const EVERYWHERE: &[(&str, &str)] = &[
 const SERVES: &str =
     "it runs until it is stopped: `start` of the console's tests, `first_password` and `door` start it";
 const RUNS: &str = "it needs a cluster that runs the Pods of a run: `stack_runs` takes a stack through its life with OpenTofu itself";
+const TUTORIAL: &str = "it needs a cluster that runs the Pods of a run: `stack_runs::tutorial` types each of them, with OpenTofu itself";
 const BUILDS: &str = "it builds or tests this repository";
 
 /// Every page with commands, in the order in which they are followed: all in one fleet.
@@ -432,7 +433,7 @@ pub(super) const PAGES: &[Followed] = &[
     },
     Followed {
         page: "docs/stack-tutorial.md",
-        not_run: &[("git", RUNS), ("echo", RUNS), ("plural", RUNS)],
+        not_run: &[("git", TUTORIAL), ("echo", TUTORIAL), ("plural", TUTORIAL)],
         ..NOTHING
     },
     Followed { page: "docs/stacks.md", not_run: &[("plural cd stacks", RUNS)], ..NOTHING },

@@ -1,4 +1,5 @@
-//! What the pages take for granted, and which of their commands are not run, and why.
+//! What the pages take for granted, and which of their commands are not run, and why. Those are parsed at least, as all of them are: by
+//! `documented` of the program.
 
 /// How a page is followed.
 #[derive(Debug, Clone, Copy, Default)]

@@ -29,19 +29,21 @@ const TYPED: [(&str, &str); 3] = [
 ];
 
 /// How a command begins, and what its reader does, or waits for, just before.
-const BEFORE: [(&str, &str); 4] = [
+const BEFORE: [(&str, &str); 5] = [
     ("plural cd stacks logs network", "until plural cd stacks run network; do sleep 0.2; done"),
     ("git commit -am", "sed -i 's|10.0.0.0/16|10.0.0.0/8|' network/main.tf"),
     ("plural cd stacks approve", "until plural cd stacks waiting | grep -q network; do sleep 0.2; done"),
+    ("plural cd stacks waiting", "until plural cd stacks waiting | grep -q network; do sleep 0.2; done"),
     ("plural cd stacks reject", "until plural cd stacks waiting | grep -q network; do sleep 0.2; done"),
 ];
 
 /// How a command begins that does not end with 0, and its exit code; and what others print.
 const ENDS: [(&str, i32); 1] = [("plural cd stacks plan network --detailed-exitcode", 2)];
-const PRINTS: [(&str, &str); 4] = [
+const PRINTS: [(&str, &str); 5] = [
     ("plural cd stacks logs network --follow\n", "10.0.0.0/16 in eu"),
     ("plural cd stacks outputs network network\n", "10.0.0.0/16 in eu"),
-    ("plural cd stacks state list network\n", "terraform_data.network"),
+    ("plural cd stacks state list network\n", "taken"),
+    ("plural cd stacks waiting\n", "network/2"),
     ("plural cd stacks plan network", "10.0.0.0/8 in eu"),
 ];
 

@@ -14,7 +14,7 @@ use crate::{
     asker::{Asker, holds_none},
     program::{AgentProcess, ConsoleProcess, Home},
     pull_requests::gitea,
-    world::{EMAIL, PASSWORD, PATIENCE, Person, attributes},
+    world::{EMAIL, PASSWORD, PATIENCE, Person, attributes, map},
 };
 
 const AUTOMATION: &str = "add-app";
@@ -113,6 +113,8 @@ fn what_was_generated_moves_its_service_and_is_upgraded_by_a_pull_request_that_w
         repository.push("main", "templates/v2.yaml", &app("{{ context.name }}", "1", next))?;
         let index = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: index\ndata:\n  base: ops\n";
         repository.push("main", "apps/index.yaml", index)?;
+        // It comes with this file, which is no object.
+        repository.push("main", "apps/web/values.yaml", &map("values", "1"))?;
 
         let person = Person::administrator(&console.url()).await?;
         let blue = person.cluster("blue").await?;

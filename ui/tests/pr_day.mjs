@@ -1,20 +1,28 @@
 // A pull request from the card of its automation to the git host, and what was seen of it as one JSON object: found, asked, told what is wrong,
-// shown as a diff and as what it would do before it exists, confirmed, opened, listed. Console, sandbox and browser are real; the git host is a stand-in.
+// shown as a diff and as what it would do before it exists, confirmed, opened, listed. Console, sandbox and browser are real; in one part the
+// git host is a stand-in.
 //
 //   pr_day.mjs PART WORLD    PART: see PARTS below. WORLD, as JSON: the console's url, its administrator's email and password, the automation,
 //                            which asks for "name", "public", "host", "project" and "key", the repository, a secret that is answered, a value
 //                            of the Secret that it brings, and the service that it changes, as CLUSTER / NAME, whose agent is away.
-//                            Of the parts "made" and "upgrade", between which the automation gets its next version, it asks for "name" alone,
-//                            and then for "region" besides.
+//                            The parts "made" and "upgrade" are at Gitea itself, and the service has an agent. Of the host its api, a token and
+//                            an owner with one repository are told; of the automation its title, its message, the actions that it begins with, which
+//                            ask for "name" alone, and those of its next version, which ask for "region" besides. Between the two parts
+//                            somebody changes a file.
 import { strict as assert } from 'node:assert';
+import { setInterval } from 'node:timers/promises';
 
 import { forgive, judge, open, overhang, play, problems, settled } from './browser.mjs';
 
 const [part, text = '{}'] = process.argv.slice(2);
-const { url, email, password, automation, repository, secret, value, service } = JSON.parse(text);
+const world = JSON.parse(text);
+const { url, email, password, automation, repository, secret, value, service } = world;
 const seen = { steps: [] };
 
 const PATIENCE = { timeout: 60_000 };
+/** Console, git host, agent and cluster each have a share in this. */
+const ALL = { timeout: 120_000 };
+const CONNECTION = 'gitea';
 const asked = [];
 const heading = (page, name) => page.getByRole('heading', { name, level: 1, exact: true }).waitFor();
 /** One of a pull request is that of its automation until it is open. */
@@ -178,16 +186,175 @@ async function lists(page) {
   await rows.waitFor();
 }
 
-/** By its own wizard, which asks for a name alone. */
-async function creates(page) {
-  await page.goto(`${url}/self-service/${automation}`);
+/** What a form of settings asks, once it is known what it offers. */
+async function begins(page, noun, title, label) {
+  await page.goto(`${url}/settings/${noun}`);
+  await heading(page, title);
+  await settled(page);
+  await button(page, label).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.waitFor();
+  return dialog;
+}
+
+async function picks(page, dialog, label, name) {
+  await dialog.getByLabel(label).first().click();
+  await page.getByRole('option', { name, exact: true }).click();
+}
+
+async function ends(dialog, label) {
+  await dialog.getByRole('button', { name: label, exact: true }).click();
+  await dialog.waitFor({ state: 'detached', ...PATIENCE });
+}
+
+/** The console to the git host. */
+async function connects(page) {
+  const dialog = await begins(page, 'scm-connections', 'Connections to git hosts', 'Add a connection');
+  await dialog.getByLabel(/^Name/).fill(CONNECTION);
+  await picks(page, dialog, /^Host/, 'Gitea or Forgejo');
+  assert.equal(
+    await dialog
+      .getByLabel(/^Project/)
+      .first()
+      .inputValue(),
+    'default',
+    'its project is not offered',
+  );
+  await dialog.getByLabel(/^Repositories that it may touch/).fill(`${world.owner}/*`);
+  await dialog
+    .getByLabel(/^Token or password/)
+    .first()
+    .fill(world.token);
+  await dialog.getByLabel(/^Address of the API/).fill(world.api);
+  await ends(dialog, 'Add a connection');
+  await page.getByRole('link', { name: CONNECTION, exact: true }).click();
+  await heading(page, CONNECTION);
+  await page.getByText('kept encrypted').first().waitFor();
+  await settled(page);
+  assert.ok(!(await page.locator('main').innerText()).includes(world.token), 'a token is shown');
+}
+
+/** The git host to the console: it tells of what is pushed. */
+async function registers(page) {
+  await button(page, 'Register webhook').click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel(/^Repository/).fill(repository);
+  await ends(dialog, 'Register webhook');
+  await page.goto(`${url}/settings/scm-webhooks`);
+  await heading(page, 'Webhooks of git hosts');
+  await page
+    .getByText(/\/ext\/v1\/webhooks\/gitea\//)
+    .first()
+    .waitFor();
+}
+
+/** What it asks and does is written, as the form has no fields for it. */
+async function automates(page) {
+  const dialog = await begins(page, 'pr-automations', 'Automations of pull requests', 'Add an automation');
+  await dialog.getByLabel(/^Name/).fill(automation);
+  await picks(page, dialog, /^Connection to the git host/, CONNECTION);
+  await dialog.getByLabel(/^Repository that is changed/).fill(repository);
+  await dialog.getByLabel(/^Title of its pull requests/).fill(world.title);
+  await dialog.getByLabel(/^What they say/).fill(world.message);
+  await dialog.getByLabel(/^What it asks and does/).fill('[]');
+  await dialog.getByRole('button', { name: 'Add an automation', exact: true }).click();
+  await dialog.getByText(/must be an object/).waitFor();
+  await dialog.getByLabel(/^What it asks and does/).fill(JSON.stringify(world.actions));
+  await ends(dialog, 'Add an automation');
+  await page.getByRole('link', { name: automation, exact: true }).click();
   await heading(page, automation);
+  await page.getByRole('link', { name: 'Open a pull request', exact: true }).click();
+  await page.waitForURL(/\/self-service\//);
+  await heading(page, automation);
+}
+
+/** What the agent of its cluster says of the service: how many objects are made and changed, and some words of them. */
+async function isPlanned(page, counts, words) {
+  const found = page.getByRole('region', { name: 'What it would do to services' }).first();
+  const row = found.getByRole('row').filter({ has: page.getByRole('link', { name: service, exact: true }) });
+  await row.getByRole('button', { name: 'Show the objects' }).click(ALL);
+  assert.deepEqual(await row.locator('[data-number]').allTextContents(), [...counts, '0', '0']);
+  for (const word of words) await row.getByText(word, { exact: true }).first().waitFor(PATIENCE);
+}
+const created = ['create', '/data/port', '"80"', 'change', '/data/app', '"shop"'];
+const changed = ['change', '/data/port', '"8080"', '/data/region', '"eu"'];
+
+/** By its own wizard, which asks for a name alone: its difference, and what that does to a cluster, before there is a pull request. */
+async function creates(page) {
   await page.getByLabel(/^name/).fill('shop');
   await button(page, 'Show what would change').click();
   await page.getByText(/^2 files would change$/).waitFor(PATIENCE);
+  const made = page.getByRole('region', { name: 'Changes of apps/shop.yaml' });
+  for (const line of ['+  name: shop', '+  port: "80"']) await made.getByText(line, { exact: true }).waitFor();
+  await page
+    .getByRole('region', { name: 'Changes of apps/index.yaml' })
+    .getByText(/^\+\s+app: "?shop"?$/)
+    .waitFor();
+  await button(page, 'Show what it would do').click();
+  await isPlanned(page, ['1', '1'], created);
+  assert.deepEqual(await atHost('/pulls?state=all'), [], 'a pull request is opened unasked');
   await button(page, 'Open the pull request').click();
   await page.waitForURL(/settings\/pull-requests\/[0-9a-f-]{36}$/);
   await headed(page, 'Add shop');
+}
+
+/** What the git host says of the repository. */
+async function atHost(path) {
+  const answer = await fetch(`${world.api}/repos/${repository}${path}`, { headers: { authorization: `token ${world.token}` } });
+  assert.ok(answer.ok, `${path}: ${answer.status}`);
+  return answer.json();
+}
+
+/** On its page once its commit is planned, and at the git host: there as numbers, in one comment, whatever becomes of it. */
+async function follows(page, counts, words) {
+  const link = page.getByRole('link', { name: 'Open it at the git host' });
+  await link.waitFor(PATIENCE);
+  await isPlanned(page, counts, words);
+  const number = (await link.getAttribute('href')).split('/').at(-1);
+  const says = `| ${service.split(' / ')[0]} | 1 | ${counts.join(' | ')} | 0 | 0 |`;
+  const deadline = Date.now() + ALL.timeout;
+  for await (const _ of setInterval(250)) {
+    const all = await atHost(`/issues/${number}/comments`);
+    assert.ok(all.length < 2, 'there is more than one comment');
+    if (all.some(({ body }) => body.includes(says))) {
+      assert.ok(!all[0].body.includes('"80'), 'a value is told at the git host');
+      break;
+    }
+    assert.ok(Date.now() < deadline, `no comment says ${says}: ${JSON.stringify(all)}`);
+  }
+}
+async function isFollowed(page) {
+  await follows(page, ['1', '1'], created);
+  // Its text says which service it is about.
+  await page.getByRole('link', { name: service.replace(' / ', '/'), exact: true }).waitFor(PATIENCE);
+  await settled(page);
+  await judge(page, 'a pull request and what it would do');
+}
+const isFollowedAgain = (page) => follows(page, ['0', '1'], changed);
+
+/** Merged, it comes to the service: that stands at the newest commit, with nothing wrong. */
+async function moves(page) {
+  const { commit } = await atHost('/branches/main');
+  const [cluster, name] = service.split(' / ');
+  await page.goto(`${url}/services/${cluster}/${name}?tab=revisions`);
+  await heading(page, name);
+  const row = page
+    .getByRole('table', { name: 'Revisions' })
+    .getByRole('row')
+    .filter({ hasText: commit.id.slice(0, 7) });
+  await row.filter({ hasText: 'Current' }).filter({ hasNotText: 'never' }).first().waitFor(ALL);
+  await page.locator('[data-tone="good"]').getByText('Healthy', { exact: true }).first().waitFor(ALL);
+}
+
+/** The automation, which has a next version with that. */
+async function edits(page) {
+  await page.goto(`${url}/settings/pr-automations/${automation}`);
+  await heading(page, automation);
+  await settled(page);
+  await button(page, 'Change').click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel(/^What it asks and does/).fill(JSON.stringify(world.next));
+  await ends(dialog, 'Change');
 }
 
 /** In the web console, at the commit that it read. A host that still looks whether it can be merged is asked again. */
@@ -231,8 +398,8 @@ async function drifts(page) {
   await button(page, 'Compare with what was generated').click();
   await page.getByText(/^1 file of 2 differs$/).waitFor(PATIENCE);
   const changed = page.getByRole('region', { name: 'Changes of apps/shop.yaml' });
-  await changed.getByText('-replicas: 1', { exact: true }).waitFor();
-  await changed.getByText('+replicas: 3', { exact: true }).waitFor();
+  await changed.getByText('-  replicas: "1"', { exact: true }).waitFor();
+  await changed.getByText('+  replicas: "3"', { exact: true }).waitFor();
   await settled(page);
   await judge(page, 'an instance');
 }
@@ -250,8 +417,9 @@ async function upgrades(page) {
   await button(page, 'Show what would change').click();
   await page.getByText(/^1 file would change$/).waitFor(PATIENCE);
   const changed = page.getByRole('region', { name: 'Changes of apps/shop.yaml' });
-  for (const line of ['-port: 80', '+port: 8080', '+region: eu']) await changed.getByText(line, { exact: true }).waitFor();
-  assert.equal(await changed.getByText('-replicas: 3', { exact: true }).count(), 0, 'what people changed is lost');
+  for (const line of ['-  port: "80"', '+  port: "8080"', '+  region: eu'])
+    await changed.getByText(line, { exact: true }).waitFor();
+  assert.equal(await changed.getByText('-  replicas: "3"', { exact: true }).count(), 0, 'what people changed is lost');
   await judge(page, 'the review of an upgrade');
   assert.deepEqual(sent('PreviewPrInstanceUpgrade').at(-1).context, { region: 'eu' }, 'what did not change is sent');
   assert.equal(sent('UpgradePrInstance').length, 0, 'a pull request is opened unasked');
@@ -316,8 +484,8 @@ async function looksAt(page, paths) {
 
 const PARTS = {
   day: { signsIn, finds, isTold, previews, plans, opens, lists, looks },
-  made: { signsIn, creates, merges },
-  upgrade: { signsIn, isOutdated, drifts, upgrades, merges, isNewest, takesAway },
+  made: { signsIn, connects, registers, automates, creates, isFollowed, merges, moves },
+  upgrade: { signsIn, edits, isOutdated, drifts, upgrades, isFollowedAgain, merges, isNewest, takesAway, moves },
 };
 
 /** A page of somebody who is not signed in yet, and of answers that the console refuses: it says so by its status. */

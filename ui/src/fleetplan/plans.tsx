@@ -35,8 +35,8 @@ const states: Record<FleetPlanPartState, Look> = {
 };
 
 /** What a pull request would do to services, by cluster. Nothing where it is of no repository that services are read from. */
-export function FleetPlans({ pullRequest }: { pullRequest: string }) {
-  const query = useQuery(plansQuery(pullRequest));
+export function FleetPlans({ pullRequest, openedAt }: { pullRequest: string; openedAt: string | null | undefined }) {
+  const query = useQuery(plansQuery(pullRequest, openedAt));
   return (
     <Shown query={query} what="what it would do to services">
       {held(query)?.map(({ id }) => (

@@ -136,6 +136,11 @@ export type PartPlan = NonNullable<FleetPlanPartQuery['fleetPlanPart']>;
 /** Milliseconds between two looks at one that agents are asked for: somebody waits for it. */
 const SOON = 1000;
 
+/** Milliseconds within which a new pull request has its plan, if it has one. */
+const NEW = 120_000;
+
+const isNew = (at: string | null | undefined): boolean => at != null && Math.abs(Date.now() - Date.parse(at)) < NEW;
+
 const isGoingOn = ({ phase }: Pick<Plan, 'phase'>) => phase === 'LOOKING' || phase === 'ASKED';
 
 /** Runs of stacks that have no plan yet. Of a plan that another one took the place of, none begins any more. */
@@ -147,9 +152,9 @@ const isPlanning = ({ phase, stacks }: Pick<Plan, 'phase' | 'stacks'>) =>
 
 /**
  * The newest plan of each repository of a pull request, without what it found. While agents answer, they are read again and again; a head
- * that is read back later has another plan, as has a pull request that was just opened.
+ * that is read back later has another plan. That of a pull request that was just opened is about to begin: whoever opened it looks at it.
  */
-export const plansQuery = (pullRequestId: string) =>
+export const plansQuery = (pullRequestId: string, openedAt: string | null | undefined) =>
   queryOptions({
     queryKey: ['fleet plans', 'of', pullRequestId],
     queryFn: async ({ signal }): Promise<Listed[]> => {
@@ -158,7 +163,10 @@ export const plansQuery = (pullRequestId: string) =>
       // Oldest first: the last one of a repository stays.
       return [...new Map(all.map((plan) => [plan.repository?.id ?? '', plan])).values()];
     },
-    refetchInterval: (asked) => (asked.state.data?.some(isGoingOn) === true ? SOON : again(asked as unknown as Query)),
+    refetchInterval: (asked) => {
+      if (asked.state.data?.some(isGoingOn) === true) return SOON;
+      return asked.state.data?.length === 0 && isNew(openedAt) ? 3 * SOON : again(asked as unknown as Query);
+    },
   });
 
 /** One plan with what it found. */

@@ -213,7 +213,7 @@ type Known = NonNullable<PrAutomationQuery['prAutomation']>;
 
 const route = getRouteApi('/settings/$noun');
 
-/** What of an automation is a word or a text: its files and questions come from a file. */
+/** What of an automation is a word or a text. */
 const common = (known?: Known): Field[] => [
   {
     name: 'role',
@@ -256,6 +256,16 @@ function attributes(values: Values, isNew: boolean): PrAutomationAttributes {
     ...(isRole(role) && { role }),
   };
 }
+
+const actionsHint = 'JSON: configuration, creates, updates, deletes, vendor, lua, confirmation, secrets.';
+const actionsField: Field = {
+  name: 'actions',
+  label: 'What it asks and does',
+  kind: 'area',
+  hint: actionsHint,
+  placeholder:
+    '{"configuration": [{"type": "STRING", "name": "name"}], "creates": {"templates": [{"source": "a.yaml", "destination": "b.yaml", "external": false}]}}',
+};
 
 /** Questions and actions as the API takes them. */
 function actionsOf(values: Values): PrAutomationAttributes {
@@ -344,6 +354,7 @@ function Add() {
       noun="automations"
       label="Add an automation"
       icon={IconPlus}
+      isReading={projects.isPending || connections.isPending}
       {...(first && { right: { verb: 'create', thing: 'pr-automations', within: `project/${first.name}` } })}
       explains="It changes the repositories that its connection may touch, and no other. A file in the shape of public scaffolds is read by the command line."
       fields={[
@@ -365,19 +376,12 @@ function Add() {
           ),
         },
         ...common(),
-        {
-          name: 'actions',
-          label: 'What it asks and does',
-          kind: 'area',
-          hint: 'JSON: configuration, creates, updates, deletes, vendor, lua, confirmation, secrets.',
-          placeholder:
-            '{"configuration": [{"type": "STRING", "name": "name"}], "creates": {"templates": [{"source": "a.yaml", "destination": "b.yaml", "external": false}]}}',
-        },
+        actionsField,
       ]}
       command={(values) =>
         `plural pr automations create --file FILE --name ${quoted(values['name'] ?? '')} --connection CONNECTION`
       }
-      run={(values) =>
+      run={async (values) =>
         ask(Create, {
           attributes: {
             ...actionsOf(values),
@@ -442,10 +446,12 @@ export function One({ id: name }: { id: string }) {
             label="Change"
             icon={IconPencil}
             right={right('update')}
-            explains="Its questions and files are changed by the command line, from a file."
-            fields={common(automation)}
+            explains="What it asks and does becomes its next version: what was generated with this one is brought there by pull requests."
+            fields={[...common(automation), { ...actionsField, hint: `${actionsHint} What is not named stays as it is.` }]}
             command={`plural pr automations update ${quoted(name)} --file FILE`}
-            run={(values) => ask(Update, { id: automation.id, attributes: attributes(values, false) })}
+            run={async (values) =>
+              ask(Update, { id: automation.id, attributes: { ...actionsOf(values), ...attributes(values, false) } })
+            }
             done="Changed the automation"
           />
           <Action

@@ -42,7 +42,7 @@ export function One({ id }: { id: string }) {
           <Progress opened={opened} />
           <Life opened={opened} />
           <Brought opened={opened} />
-          <FleetPlans pullRequest={opened.id} />
+          <FleetPlans pullRequest={opened.id} openedAt={opened.insertedAt} />
           <Shown opened={opened} />
         </>
       )}

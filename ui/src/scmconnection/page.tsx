@@ -264,6 +264,7 @@ export function List() {
           noun="connections"
           label="Add a connection"
           icon={IconPlus}
+          isReading={projects.isPending}
           {...(first && { right: { verb: 'create', thing: 'scm-connections', within: `project/${first.name}` } })}
           explains="Its secrets are kept encrypted and shown to nobody. It touches the repositories that it names, and no other."
           fields={[

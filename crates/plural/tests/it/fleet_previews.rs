@@ -87,6 +87,10 @@ async fn a_preview_is_planned_on_its_cluster_and_nothing_moves(cluster: TestClus
     let field = json!({"path": "/data/key", "before": "\"1\"", "after": "\"2\""});
     let change = json!({"action": "CHANGE", "object": {"kind": "ConfigMap", "name": "a"}, "fields": [field]});
     assert!(told["objects"].as_array().unwrap().contains(&change), "{told}");
+    let field = json!({"path": "/data/key", "before": null, "after": "\"made\""});
+    let create =
+        json!({"action": "CREATE", "object": {"kind": "ConfigMap", "name": "new"}, "fields": [field]});
+    assert!(told["objects"].as_array().unwrap().contains(&create), "{told}");
 
     // Nothing moved, and nothing is at the host but what was there.
     for (id, name, value) in [(&app, "a", "1"), (&app, "b", "1"), (&other, "c", "1")] {

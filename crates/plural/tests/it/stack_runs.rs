@@ -16,5 +16,6 @@ mod place;
 mod pod_days;
 mod policy;
 mod tool_days;
+mod tutorial;
 mod web;
 mod world;

@@ -1,4 +1,5 @@
-//! What the pages take for granted, and which of their commands are not run, and why.
+//! What the pages take for granted, and which of their commands are not run, and why. Those are parsed at least, as all of them are: by
+//! `documented` of the program.
 
 /// How a page is followed.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,6 +36,7 @@ pub(super) const EVERYWHERE: &[(&str, &str)] = &[
 const SERVES: &str =
     "it runs until it is stopped: `start` of the console's tests, `first_password` and `door` start it";
 const RUNS: &str = "it needs a cluster that runs the Pods of a run: `stack_runs` takes a stack through its life with OpenTofu itself";
+const TUTORIAL: &str = "it needs a cluster that runs the Pods of a run: `stack_runs::tutorial` types each of them, with OpenTofu itself";
 const BUILDS: &str = "it builds or tests this repository";
 
 /// Every page with commands, in the order in which they are followed: all in one fleet.
@@ -318,20 +320,34 @@ pub(super) const PAGES: &[Followed] = &[
     },
     Followed {
         page: "docs/pr-tutorial.md",
-        before: "printf @GITEA_TOKEN@ > token.txt",
-        swaps: &[("--base-url https://gitea.example.com", "--api-url @GITEA@")],
-        not_run: &[
-            ("git", "the git host of this test speaks its API alone, and has these commits"),
+        // What the page shows of its copy is put there once that is cloned. No host tells this console of a merge: it looks by itself.
+        before: "printf @GITEA_TOKEN@ > token.txt && mv fleet written",
+        swaps: &[
+            ("git clone https://gitea.example.com/plural/fleet.git", "git clone @GITEA_PUSH@"),
+            ("https://gitea.example.com/plural/fleet.git", "@GITEA_CLONE@"),
+            ("--base-url https://gitea.example.com", "--api-url @GITEA@"),
+            ("'plural/*'", "'@GITEA_OWNER@/*'"),
+            ("identifier: plural/fleet", "identifier: @GITEA_OWNER@/fleet"),
+            ("--owner plural", "--owner @GITEA_OWNER@"),
+        ],
+        just_before: &[
+            ("plural pr test", "cp -r written/templates fleet/"),
             (
-                "plural cd services",
-                "it has no git: `pull_requests` takes a merge to its service at Gitea itself",
+                "git -C fleet add",
+                "git -C fleet config user.email ada@example.com && git -C fleet config user.name Ada",
+            ),
+            (
+                "plural cd services describe blue/apps",
+                "pull=$(plural pr list --status open --query 'Add shop' -o jsonpath='{.items[0].id}') && \
+                 until plural pr merge \"$pull\" --yes; do plural pr refresh \"$pull\"; sleep 0.2; done && \
+                 until kubectl --context blue -n apps get configmap shop; do sleep 0.2; done",
             ),
         ],
         ..NOTHING
     },
     Followed {
         page: "docs/pr-governance.md",
-        before: "printf a-token > token.txt && printf 0123456789abcdef > board.secret && \
+        before: "gone blue/apps && printf a-token > token.txt && printf 0123456789abcdef > board.secret && \
                  plural cd scm-connections create approver --type github --repository 'acme/*' --token-file token.txt && \
                  plural cd scm-connections create opener --type github --repository 'acme/*' --token-file token.txt && \
                  echo '{name: add-reviewed, identifier: acme/shop, title: Add it, message: Adds it}' > reviewed.yaml && \
@@ -441,7 +457,7 @@ pub(super) const PAGES: &[Followed] = &[
     },
     Followed {
         page: "docs/stack-tutorial.md",
-        not_run: &[("git", RUNS), ("echo", RUNS), ("plural", RUNS)],
+        not_run: &[("git", TUTORIAL), ("echo", TUTORIAL), ("plural", TUTORIAL)],
         ..NOTHING
     },
     Followed { page: "docs/stacks.md", not_run: &[("plural cd stacks", RUNS)], ..NOTHING },

@@ -4,15 +4,17 @@
 //! One backend is enough, and one git host: what is recorded and what hosts take has tests of its own.
 
 use anyhow::Context as _;
-use plural_testkit::{GitRemote, GitServer, ScmDialect, ScmServer, eventually};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use plural_testkit::{GitRemote, GitServer, ScmDialect, ScmServer, TestCluster, eventually};
 use serde_json::{Value, json};
 
 use super::{built, node, run_walk, seen};
 use crate::{
     asker::{Asker, holds_none},
-    program::{ConsoleProcess, Home},
+    program::{AgentProcess, ConsoleProcess, Home},
     pull_requests::gitea,
-    world::{EMAIL, PASSWORD, PATIENCE, Person, attributes},
+    world::{EMAIL, PASSWORD, PATIENCE, Person, attributes, map},
 };
 
 const AUTOMATION: &str = "add-app";
@@ -20,10 +22,22 @@ const SECRET: &str = "s3cr3t-answer-5d1e7a90";
 const VALUE: &str = "s3cr3t-value-b2f06c18";
 const STEPS: [&str; 8] = ["signsIn", "finds", "isTold", "previews", "plans", "opens", "lists", "looks"];
 
-/// What is walked before people change something, and after the automation has its next version.
-const MADE: [&str; 3] = ["signsIn", "creates", "merges"];
-const UPGRADED: [&str; 7] =
-    ["signsIn", "isOutdated", "drifts", "upgrades", "merges", "isNewest", "takesAway"];
+/// What is walked before people change something.
+const MADE: [&str; 8] =
+    ["signsIn", "connects", "registers", "automates", "creates", "isFollowed", "merges", "moves"];
+/// What is walked after it.
+const UPGRADED: [&str; 10] = [
+    "signsIn",
+    "edits",
+    "isOutdated",
+    "drifts",
+    "upgrades",
+    "isFollowedAgain",
+    "merges",
+    "isNewest",
+    "takesAway",
+    "moves",
+];
 
 #[test]
 fn a_form_becomes_a_pull_request_that_was_seen_first() {
@@ -80,66 +94,91 @@ async fn service(console: &str, repository: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// At Gitea itself: made and merged, then changed by people, then brought to the automation's next version, and taken away.
+/// At Gitea itself, in the web console from the first form to what a merge changes in a cluster; then changed by people, brought to the
+/// automation's next version, and taken away. The console is told by webhook alone: by itself it looks at repositories once a day here.
 #[test]
-fn what_was_generated_is_upgraded_by_a_pull_request_that_was_seen_first() {
+fn what_was_generated_moves_its_service_and_is_upgraded_by_a_pull_request_that_was_seen_first() {
     let Some(ui) = built() else { return };
     let Some(gitea) = gitea() else { return };
     run_walk(async {
         let home = Home::new()?;
-        let console = ConsoleProcess::start(&home, None, "info").await?;
+        let mut console = ConsoleProcess::start_in(&home, "console", "info", |program| {
+            program.without_flag("poll-seconds").flag("poll-seconds", "86400")
+        })
+        .await?;
         let repository = gitea.repository()?;
-        let app = "name: {{ context.name }}\nreplicas: 1\nkind: app\n";
-        repository.push("main", "templates/v1.yaml", &format!("{app}port: 80\n"))?;
-        let next = format!("{app}port: 8080\nregion: {{{{ context.region }}}}\n");
-        repository.push("main", "templates/v2.yaml", &next)?;
-        repository.push("main", "apps/index.yaml", "owners:\n  base: ops\n")?;
-        let admin = Asker::administrator(&console.url()).await?;
-        let repositories = format!("{}/*", repository.owner());
-        let (project, connection) =
-            connected(&admin, &gitea.api_url(), &gitea.token(), &repositories).await?;
+        let file = "apps/shop.yaml";
+        repository.push("main", "templates/v1.yaml", &app("{{ context.name }}", "1", "  port: \"80\"\n"))?;
+        let next = "  port: \"8080\"\n  region: {{ context.region }}\n";
+        repository.push("main", "templates/v2.yaml", &app("{{ context.name }}", "1", next))?;
+        let index = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: index\ndata:\n  base: ops\n";
+        repository.push("main", "apps/index.yaml", index)?;
+        // It comes with this file, which is no object.
+        repository.push("main", "apps/web/values.yaml", &map("values", "1"))?;
+
+        let person = Person::administrator(&console.url()).await?;
+        let blue = person.cluster("blue").await?;
+        let cluster = TestCluster::kubesim().await?;
+        let namespace = cluster.namespace().await?;
+        let maps: Api<ConfigMap> = Api::namespaced(cluster.client().await?, &namespace);
+        let fetched = person.repository(&repository.clone_url()).await?;
+        let service = person.service(&blue, &namespace, &fetched, "apps").await?;
+        let mut agent = AgentProcess::start(&home, &console.url(), &blue.token, &cluster, "info").await?;
+        person.stands_at(&service, &repository.head("main")?).await;
+
         let name = json!({"name": "name", "type": "STRING"});
+        let region = json!({"name": "region", "type": "STRING"});
         let templates = |source: &str| json!([{"source": source, "destination": "apps/{{ context.name }}.yaml", "external": false}]);
-        let automation = json!({
-            "name": AUTOMATION, "projectId": project, "connectionId": connection, "identifier": repository.name(),
-            "title": "Add {{ context.name }}", "message": "Adds {{ context.name }}.", "configuration": [name],
-            "creates": {"templates": templates("templates/v1.yaml")},
-            "updates": {"yamlOverlays": [
-                {"file": "apps/index.yaml", "yaml": "owners:\n  app: {{ context.name | toJson }}", "templated": true},
-            ]},
+        let overlay = json!({
+            "file": "apps/index.yaml", "yaml": "data:\n  app: {{ context.name | toJson }}", "templated": true,
         });
-        let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
-        let made = admin.data(create, json!({"a": automation})).await?;
         let world = json!({
             "url": console.url(), "email": EMAIL, "password": PASSWORD, "automation": AUTOMATION,
-            "repository": repository.name(),
+            "repository": repository.name(), "owner": repository.owner(), "api": gitea.api_url(),
+            "token": gitea.token(), "service": "blue / apps", "title": "Add {{ context.name }}",
+            "message": "Adds {{ context.name }}.\n\nPlural Service: blue/apps",
+            "actions": {
+                "configuration": [name], "creates": {"templates": templates("templates/v1.yaml")},
+                "updates": {"yamlOverlays": [overlay]},
+            },
+            "next": {"configuration": [name, region], "creates": {"templates": templates("templates/v2.yaml")}},
         })
         .to_string();
         let walked = seen(node(&ui, "tests/pr_day.mjs", &["made", &world])).await?;
         assert_eq!(walked["steps"], json!(MADE), "{walked}");
-        let file = "apps/shop.yaml";
-        assert_eq!(
-            repository.file("main", file)?.as_deref(),
-            Some("name: shop\nreplicas: 1\nkind: app\nport: 80\n")
-        );
+        assert_eq!(repository.webhooks()?, (1, 0), "the repository's alone");
+        assert_eq!(repository.file("main", file)?, Some(app("shop", "1", "  port: \"80\"\n")));
+        person.stands_at(&service, &repository.head("main")?).await;
+        let data = async |name: &str| anyhow::Ok(maps.get(name).await?.data.unwrap_or_default());
+        let text = |found: Option<&String>| found.cloned().unwrap_or_default();
+        assert_eq!(text(data("shop").await?.get("port")), "80");
+        assert_eq!(text(data("index").await?.get("app")), "shop");
 
-        repository.push("main", file, "name: shop\nreplicas: 3\nkind: app\nport: 80\n")?;
-        let region = json!({"name": "region", "type": "STRING"});
-        let change = json!({
-            "name": AUTOMATION, "title": "Add {{ context.name }}", "message": "Adds {{ context.name }}.",
-            "configuration": [name, region], "creates": {"templates": templates("templates/v2.yaml")},
-        });
-        let update = "mutation ($id: ID!, $a: PrAutomationAttributes!) { updatePrAutomation(id: $id, attributes: $a) { id } }";
-        admin.data(update, json!({"id": made["createPrAutomation"]["id"], "a": change})).await?;
+        repository.push("main", file, &app("shop", "3", "  port: \"80\"\n"))?;
+        person.stands_at(&service, &repository.head("main")?).await;
         let walked = seen(node(&ui, "tests/pr_day.mjs", &["upgrade", &world])).await?;
         assert_eq!(walked["steps"], json!(UPGRADED), "{walked}");
         assert_eq!(
-            repository.file("main", file)?.as_deref(),
-            Some("name: shop\nreplicas: 3\nkind: app\nport: 8080\nregion: eu\n"),
+            repository.file("main", file)?,
+            Some(app("shop", "3", "  port: \"8080\"\n  region: eu\n")),
             "the next version, with what people changed"
         );
+        person.stands_at(&service, &repository.head("main")?).await;
+        let shop = data("shop").await?;
+        let is = ["replicas", "port", "region"].map(|name| text(shop.get(name)));
+        assert_eq!(is, ["3", "8080", "eu"], "in the cluster, too");
+        holds_none("the console's log", console.log().as_bytes(), &[("token", gitea.token())]);
+        agent.stop();
+        console.stop();
         anyhow::Ok(())
     });
+}
+
+/// What the template makes of these answers.
+fn app(name: &str, replicas: &str, rest: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata:\n  replicas: \"{replicas}\"\n  kind: app\n{rest}"
+    )
 }
 
 /// The default project, and a connection to a git host in it.

@@ -11,7 +11,7 @@ use plural_specs::Map;
 use super::{
     binding::{PolicyBinding, bindings_of},
     cluster::Cluster,
-    error::{IntoGraphql, List, Nullable, id, id_in, id_option, id_or_name, list, nullable},
+    error::{IntoGraphql, List, Nullable, id, id_in, id_option, id_or_name, items, list, nullable},
     git_repository::GitRepository,
     limited::limited,
     page::{connection, counted, page_args},

@@ -1,7 +1,5 @@
 //! Whose commits made a source what it is.
 
-use std::io::Write as _;
-
 use plural_git::{Oid, Repository, ServiceSource};
 use plural_testkit::GitRemote;
 

@@ -6,6 +6,7 @@ use plural_core::ids::{RunStepId, StackRunId};
 use plural_core::run_call::{OutputReport, PlanReport, RunReport, StepReport};
 use plural_core::stack::StackTool;
 use plural_core::stack_run::{JobRef, PlanSummary, RunPhase, RunStatus, RunStep, StackRun, StepStatus};
+use plural_core::stack_turns::first_to_begin;
 use plural_core::{Error, Page, PageRequest, Result};
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
@@ -72,6 +73,7 @@ impl App {
                 if by.run().status == RunStatus::Pending {
                     self.harness_input(by).await?;
                 }
+                self.runner_begins(by).await?;
                 self.runner_plans(by, plan).await?;
                 self.runner_finds(&self.runner_run(by).await?, found).await?;
                 // Said again, it is a sign of life.
@@ -90,6 +92,16 @@ impl App {
             }
         }
         self.runner_run(by).await
+    }
+
+    /// Other clients' runners start a command also where nobody heard that they do. So what a Job may not do twice counts as begun with the Job:
+    /// where that is lost, no other takes its place.
+    async fn runner_begins(&self, by: &HarnessHandle) -> Result<()> {
+        let steps = self.store.stack_run_steps(by.id()).await?;
+        let Some(first) = first_to_begin(by.run(), &steps) else { return Ok(()) };
+        self.harness_step(by, first, StepReport { status: StepStatus::Running, exit_code: None })
+            .await
+            .map(drop)
     }
 
     /// A Job says how it ended. What follows is concluded as for the console's own harness.

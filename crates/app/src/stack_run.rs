@@ -324,8 +324,8 @@ pub trait StackRunStore: Send + Sync + 'static {
         at: DateTime<Utc>,
     ) -> Result<bool>;
     /// Appends to the log of a step what lies beyond what is known, and answers how many bytes are known then. Bytes before the known
-    /// end are not kept twice; a gap is refused with [`plural_core::Error::Conflict`]. It is a sign of life, too, kept in the same
-    /// write, also of a piece that is refused; where the run is not running, in this phase and attempt, nothing is kept, and the answer
+    /// end are not kept twice; a gap is refused with [`plural_core::Error::Conflict`]. A step that says something runs, where it was
+    /// pending. It is a sign of life, too, kept in the same write, also of a piece that is refused; where the run is not running, in this phase and attempt, nothing is kept, and the answer
     /// is `None`.
     async fn stack_run_log(
         &self,

@@ -94,17 +94,27 @@ pub fn changes_nothing(run: &StackRun, plan: &RunPlan) -> bool {
 
 const MAY_HAVE_CHANGED: &str = "it may have changed something: look at the state's rejected versions and errored.tfstate, then plan again";
 
-/// Whether something has begun of what the Job of a run may not do twice, by its steps: of an apply the commands that change something, of
-/// commands that somebody gave each one. The harness says that a step runs before it starts its command.
-pub fn has_begun(run: &StackRun, steps: &[RunStep]) -> bool {
-    let counts = |stage| match stage {
+/// The steps of the Job of a run that it may not do twice: of an apply the commands that change something, of commands that somebody gave each
+/// one.
+fn done_once<'a>(run: &'a StackRun, steps: &'a [RunStep]) -> impl Iterator<Item = &'a RunStep> {
+    let counts = move |stage| match stage {
         Stage::Init => false,
         Stage::Plan | Stage::Verify => runs_commands(run),
         Stage::Apply | Stage::Destroy => run.phase == RunPhase::Apply || runs_commands(run),
     };
-    steps
-        .iter()
-        .any(|step| step.phase == run.phase && step.status != StepStatus::Pending && counts(step.stage))
+    steps.iter().filter(move |step| step.phase == run.phase && counts(step.stage))
+}
+
+/// Whether something has begun of what the Job of a run may not do twice, by its steps. The console's own harness says that a step runs before it
+/// starts its command; of the runner of another client the first of these steps counts as begun with its Job.
+pub fn has_begun(run: &StackRun, steps: &[RunStep]) -> bool {
+    done_once(run, steps).any(|step| step.status != StepStatus::Pending)
+}
+
+/// The first step of the Job of a run that it may not do twice, where none of them has begun.
+pub fn first_to_begin(run: &StackRun, steps: &[RunStep]) -> Option<u32> {
+    let first = done_once(run, steps).min_by_key(|step| step.index)?;
+    (!has_begun(run, steps)).then_some(first.index)
 }
 
 /// What follows when a Job is gone, or was not heard of, and did not say how it ended. `begun`: what [`has_begun`] says of it; a Job that was

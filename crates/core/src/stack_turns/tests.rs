@@ -253,6 +253,16 @@ fn what_changes_something_has_begun_with_its_step() {
     commands.snapshot.spec.exec = Some(given);
     assert!(begun(&commands, plan, Stage::Plan, StepStatus::Running));
     assert!(!begun(&commands, plan, Stage::Init, StepStatus::Running));
+    // Which step begins with a Job of which nobody says in time what it does.
+    let at = |index, stage, status| RunStep { index, ..step(apply, stage, status) };
+    let init = at(3, Stage::Init, StepStatus::Running);
+    let later = at(5, Stage::Apply, StepStatus::Pending);
+    let first = at(4, Stage::Apply, StepStatus::Pending);
+    assert_eq!(first_to_begin(&applies, &[init.clone(), later.clone(), first.clone()]), Some(4));
+    let first = RunStep { status: StepStatus::Running, ..first };
+    assert_eq!(first_to_begin(&applies, &[init.clone(), first, later]), None);
+    assert_eq!(first_to_begin(&applies, &[init]), None);
+    assert_eq!(first_to_begin(&commands, &[at(0, Stage::Apply, StepStatus::Pending)]), None);
 }
 
 #[test]

@@ -142,6 +142,14 @@ async fn no_job_takes_the_place_of_one_that_has_begun(database: TestDatabase) {
     assert_eq!(ground.moved(run, again()).await, None);
     assert_eq!(ground.run(run).await.status, RunStatus::Running);
     ground.moved(run, RunMove { steps: steps(), ..ground.change() }).await.unwrap();
+    // One that logs something has begun, too: that it did may not have been told.
+    assert_eq!(ground.write(run, 0, b"").await.unwrap(), 0);
+    assert_eq!(ground.steps(run).await[0].status, StepStatus::Pending);
+    assert_eq!(ground.write(run, 0, b"applying").await.unwrap(), 8);
+    let begun = ground.steps(run).await.remove(0);
+    assert!(begun.status == StepStatus::Running && begun.started_at.is_some(), "{begun:?}");
+    assert_eq!(ground.moved(run, again()).await, None);
+    ground.moved(run, RunMove { steps: steps(), ..ground.change() }).await.unwrap();
     assert_eq!(ground.moved(run, again()).await.unwrap().status, RunStatus::Queued);
     // Of one that was begun anew, no earlier command begins.
     let of = ground.place(run).await;

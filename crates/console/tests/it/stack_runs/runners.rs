@@ -116,6 +116,12 @@ async fn a_job_says_how_far_it_is_and_concludes_nothing(database: TestDatabase) 
     assert_eq!(changed.outcome(), "OK", "{changed:?}");
     assert_eq!(says(&job, &run["id"], "RUNNING").await.outcome(), "OK");
     w.run(2, "RUNNING").await;
+    // Nobody heard that its command began, and it may have: where it is lost, it is not tried again.
+    w.falls_silent().await;
+    w.tend().await;
+    let lost = w.run(2, "FAILED").await;
+    assert!(lost["error"].as_str().unwrap().contains("may have changed something"), "{lost}");
+    w.t.stop().await;
 }
 
 const FOUND: &str = "query ($id: ID!) { stackRun(id: $id) {

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use plural_app::repository::{RepositoryFetched, RepositoryStore as _};
 use plural_app::seal::Sealed;
 use plural_app::source::SourceStore as _;
 use plural_app::stack::{Dependents, StackSelector};
 use plural_app::stack_run::{LogPiece, NewRun, PlanPart, PlanPartWrite, RunMove, StackRunStore as _};
 use plural_core::access::Actor;
 use plural_core::ids::StackRunId;
+use plural_core::repository::GitHealth;
 use plural_core::stack::{Stack, StackChange};
 use plural_core::stack_policy_rules::{PolicyEngine, StackPolicy};
 use plural_core::stack_run::{RunKind, RunPhase, RunPlan, RunStatus, RunTrigger, StackRun};
@@ -17,6 +19,7 @@ use plural_testkit::{TestDatabase, each_database};
 use sea_orm::{ConnectionTrait as _, Statement, Value};
 
 use super::{Ground, plan, step};
+use crate::door::eventually;
 
 each_database!(
     open_runs_come_in_pages,
@@ -26,6 +29,7 @@ each_database!(
     of_two_who_delete_a_stack_one_makes_the_run_that_destroys_it,
     no_run_is_made_beside_a_deletion,
     an_approved_run_waits_while_the_rules_of_its_policy_cannot_be_read,
+    a_git_server_that_does_not_answer_holds_up_no_other_run,
     an_approval_that_somebody_writes_into_the_database_does_not_count,
     looks_for_drift_push_out_no_other_run,
 );
@@ -346,16 +350,20 @@ impl Ground {
     }
 }
 
-async fn an_approved_run_waits_while_the_rules_of_its_policy_cannot_be_read(database: TestDatabase) {
-    let ground = Ground::new(database).await;
-    let policy = StackPolicy {
+/// Rules that are beside the code of a stack.
+fn own_rules() -> StackPolicy {
+    StackPolicy {
         engine: PolicyEngine::Rego,
         max_severity: None,
         custom_policies: true,
         repository_id: None,
         git: None,
-    };
-    let run = ground.unapproved(Some(policy)).await;
+    }
+}
+
+async fn an_approved_run_waits_while_the_rules_of_its_policy_cannot_be_read(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let run = ground.unapproved(Some(own_rules())).await;
     let digest = ground.run(run).await.plan.unwrap().digest;
     // Nobody has fetched the repository yet.
     let app = &ground.door.app;
@@ -366,6 +374,33 @@ async fn an_approved_run_waits_while_the_rules_of_its_policy_cannot_be_read(data
         assert!(now.error.is_some_and(|why| why.contains("was not fetched yet")));
         app.stack_runs_tend().await.unwrap();
     }
+}
+
+async fn a_git_server_that_does_not_answer_holds_up_no_other_run(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let approved = ground.unapproved(Some(own_rules())).await;
+    let digest = ground.run(approved).await.plan.unwrap().digest;
+    let id = ground.repository.id;
+    let fetched = RepositoryFetched { id, health: GitHealth::Pullable, error: None, at: ground.now() };
+    ground.door.database.repository_fetched(&fetched).await.unwrap();
+    ground.door.git.hang("https://example.com/infra");
+    let (app, admin) = (&ground.door.app, &ground.door.admin);
+    tokio::select! {
+        answer = app.stack_run_approve(admin, approved, Some(&digest)) => panic!("{answer:?}"),
+        () = eventually(async || ground.run(approved).await.approvals.len() == 1) => {}
+    }
+    let asked = ground.door.git.fetches();
+    let silent = ground.running().await.id;
+    let sql = "UPDATE stack_runs SET heartbeat_at = '2020-01-01T00:00:00+00:00' WHERE id = $1";
+    assert_eq!(ground.sql(sql, vec![silent.uuid().into()]).await, 1);
+    for _ in 0..5 {
+        app.stack_runs_tend().await.unwrap();
+    }
+    let lost = ground.run(silent).await;
+    assert_eq!(lost.status, RunStatus::Pending, "{:?}", lost.error);
+    assert_eq!(ground.run(approved).await.status, RunStatus::PendingApproval);
+    // The first pass asked, and those after it did not ask again.
+    assert_eq!(ground.door.git.fetches(), asked + 1);
 }
 
 async fn an_approval_that_somebody_writes_into_the_database_does_not_count(database: TestDatabase) {

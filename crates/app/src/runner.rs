@@ -81,7 +81,7 @@ impl App {
             }
             RunStatus::Failed | RunStatus::Cancelled => {
                 // Often it is what it found that makes it fail.
-                self.runner_finds(by.run(), found).await?;
+                self.runner_found(by, found).await?;
                 self.harness_done(by, ended(by, status == RunStatus::Cancelled, error)).await?;
             }
             RunStatus::Queued | RunStatus::Pending | RunStatus::PendingApproval | RunStatus::Successful => {
@@ -110,7 +110,7 @@ impl App {
         match status {
             RunStatus::Successful => {
                 self.runner_plans(by, plan).await?;
-                self.runner_finds(by.run(), found).await?;
+                self.runner_found(by, found).await?;
                 let report = RunReport {
                     succeeded: true,
                     cancelled: false,
@@ -122,7 +122,7 @@ impl App {
                 self.harness_done(by, report).await?;
             }
             RunStatus::Failed | RunStatus::Cancelled => {
-                self.runner_finds(by.run(), found).await?;
+                self.runner_found(by, found).await?;
                 self.harness_done(by, ended(by, status == RunStatus::Cancelled, error)).await?;
             }
             RunStatus::Queued | RunStatus::Pending | RunStatus::Running | RunStatus::PendingApproval => {
@@ -130,6 +130,23 @@ impl App {
             }
         }
         self.runner_run(by).await
+    }
+
+    /// What a Job found that says how it ended. It ends whatever comes of that.
+    async fn runner_found(&self, by: &HarnessHandle, found: RunnerFinds) -> Result<()> {
+        let found = match by.phase() {
+            RunPhase::Plan => found,
+            // The rest is of a plan, and that was judged.
+            RunPhase::Apply => RunnerFinds { resources: found.resources, ..RunnerFinds::default() },
+        };
+        match self.runner_finds(by.run(), found).await {
+            Err(error @ (Error::Conflict { .. } | Error::Invalid { .. })) => {
+                let error = error.log_text();
+                tracing::warn!(stack_run.id = %by.id(), error, "cannot keep what the Job of a run found; it ends");
+                Ok(())
+            }
+            kept => kept,
+        }
     }
 
     /// Keeps the plan of a Job whose tool has no plan file. Nobody says how much it would change: so it is never empty.

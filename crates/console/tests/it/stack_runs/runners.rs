@@ -226,8 +226,8 @@ async fn what_a_runner_found_is_shown(database: TestDatabase) {
     let job = by(&w, &harness.token);
     assert_eq!(says(&job, &run["id"], "RUNNING").await.outcome(), "OK");
     let mut many = violation("A");
-    let places = (0..600).map(|at| json!({"resource": format!("aws_instance.n{at}")}));
-    many["causes"] = places.collect();
+    let place = |at: u32| json!({"resource": format!("aws_instance.n{at}"), "start": 1, "end": 1});
+    many["causes"] = (0..600).map(place).collect();
     let mut large = large;
     large["status"] = json!("FAILED");
     large["violations"] = json!([many]);

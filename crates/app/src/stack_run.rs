@@ -182,6 +182,8 @@ pub struct RunMove {
     pub at: DateTime<Utc>,
     /// The agent is told: the run's sequence grows and the feed gets an event.
     pub tells_agent: bool,
+    /// Nothing of its Job goes on: the lock of the stack's state that it holds is released. That of anybody else stays.
+    pub unlocks: bool,
     /// Runs of the same stack that this one supersedes: waiting for approval, or queued, no dry runs, made earlier. Each becomes
     /// cancelled with the reason "superseded by run N".
     pub supersedes: bool,

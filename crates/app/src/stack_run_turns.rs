@@ -94,11 +94,13 @@ impl App {
             of: Some((run.phase, run.attempt)),
             ends_credential: true,
             tells_agent: true,
+            // With the move: where it is queued again, its next Job takes the lock under the same name.
+            unlocks: proof == Proof::Ended,
             ..RunMove::at(self.now())
         };
         let change = match turn {
             Turn::Applies => return self.run_applies_by(actor, run).await,
-            Turn::Waits => RunMove { to: Some(RunStatus::PendingApproval), ..of },
+            Turn::Waits => RunMove { to: Some(RunStatus::PendingApproval), unlocks: false, ..of },
             Turn::Again(note) => {
                 RunMove { to: Some(RunStatus::Queued), error: Some(note), unbegun: true, ..of }
             }
@@ -111,11 +113,7 @@ impl App {
                 RunMove { to: Some(status), error, applied, follows: follows(run)?, ..of }
             }
         };
-        let is_again = change.to == Some(RunStatus::Queued);
         let Some(run) = self.store.stack_run_move(actor, run.id, &change).await? else { return Ok(None) };
-        if proof == Proof::Ended && (is_again || run.status.is_over()) {
-            self.run_unlocks(&run).await?;
-        }
         if run.status.is_over() {
             // Out of the way: what follows a destroyed stack is large.
             Box::pin(self.run_over(&run)).await?;
@@ -206,7 +204,7 @@ impl App {
         }
     }
 
-    /// Releases the lock of the stack's state that this run holds and cannot give back. The lock of anybody else stays.
+    /// Releases the lock of the stack's state that this run, which is over, holds and cannot give back. The lock of anybody else stays.
     pub(crate) async fn run_unlocks(&self, run: &StackRun) -> Result<()> {
         if !run.keeps_state() {
             return Ok(());

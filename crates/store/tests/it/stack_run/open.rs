@@ -39,7 +39,7 @@ const PAGE: usize = 1_000;
 
 impl Ground {
     /// Says something to the database itself; how many rows that changed.
-    pub(super) async fn sql(&self, sql: &str, values: Vec<Value>) -> u64 {
+    pub(crate) async fn sql(&self, sql: &str, values: Vec<Value>) -> u64 {
         let connection = sea_orm::Database::connect(self.door.source.url()).await.unwrap();
         let statement = Statement::from_sql_and_values(connection.get_database_backend(), sql, values);
         let changed = connection.execute_raw(statement).await.unwrap().rows_affected();

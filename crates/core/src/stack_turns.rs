@@ -63,6 +63,10 @@ pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
             }
         }
         RunPhase::Apply => {
+            // As where it could not say so: nothing was applied yet.
+            if !succeeded && !cancelled && *interrupted && !changed {
+                return after_loss(run, &told("its Pod was told to end"), false);
+            }
             let status = match (succeeded, *cancelled) {
                 (true, false) => return Turn::Over(RunStatus::Successful, None),
                 (_, true) => RunStatus::Cancelled,

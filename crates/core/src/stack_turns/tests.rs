@@ -184,8 +184,13 @@ fn a_pod_that_is_told_to_end_while_it_plans_is_made_anew() {
     let asked = StackRun { cancel_asked: true, ..planning(1) };
     assert_eq!(status(&after_job(&asked, &told)), Some(RunStatus::Cancelled));
 
-    // What was applied in part is not begun again.
+    // Before anything was applied, also an apply.
     let applying = run(RunStatus::Running, RunPhase::Apply);
+    let Turn::Again(note) = after_job(&applying, &told) else { panic!() };
+    assert!(note.starts_with("SIGTERM; nothing was applied"), "{note}");
+    let asked = StackRun { cancel_asked: true, ..applying.clone() };
+    assert_eq!(status(&after_job(&asked, &told)), Some(RunStatus::Cancelled));
+    // What was applied in part is not begun again.
     let Turn::Over(RunStatus::Failed, Some(error)) =
         after_job(&applying, &RunReport { changed: true, ..told.clone() })
     else {

@@ -477,11 +477,27 @@ fn with_more_authors_than_can_be_told_one_more_person_agrees() {
         artifact_digest: "c".to_owned(),
         folder: String::new(),
     });
-    assert!(is_approved(&run) && approvers(&run) == 1);
+    let is_due = |run: &StackRun| {
+        let open = OpenRun {
+            id: run.id,
+            stack_id: run.stack_id,
+            status: run.status,
+            is_prepared: true,
+            is_held: false,
+            heartbeat_at: None,
+            created_at: run.created_at,
+            plan: run.plan.clone(),
+            approvals: run.approvals.clone(),
+            approval: run.snapshot.spec.approval.clone(),
+            more_emails: true,
+        };
+        open.is_due(at(1))
+    };
+    assert!(is_approved(&run) && approvers(&run) == 1 && is_due(&run));
     run.snapshot.spec.approval.forbid_self = true;
-    assert!(!is_approved(&run) && approvers(&run) == 2);
+    assert!(!is_approved(&run) && approvers(&run) == 2 && !is_due(&run));
     run.approvals.push(approval(UserId::new(), "d1"));
-    assert!(is_approved(&run));
+    assert!(is_approved(&run) && is_due(&run));
 }
 
 #[test]

@@ -12,18 +12,19 @@ use plural_core::ids::StackRunId;
 use plural_core::repository::GitHealth;
 use plural_core::stack::{Stack, StackChange};
 use plural_core::stack_policy_rules::{PolicyEngine, StackPolicy};
-use plural_core::stack_run::{RunKind, RunPhase, RunPlan, RunStatus, RunTrigger, StackRun};
+use plural_core::stack_run::{RunKind, RunPhase, RunPlan, RunSource, RunStatus, RunTrigger, StackRun};
 use plural_core::stack_spec::StackSpec;
 use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 use sea_orm::{ConnectionTrait as _, Statement, Value};
 
-use super::{Ground, plan, step};
+use super::{Ground, plan, source, step};
 use crate::door::eventually;
 
 each_database!(
     open_runs_come_in_pages,
     a_damaged_run_holds_up_no_other,
+    of_a_plan_that_waits_it_is_read_whether_its_authors_are_known,
     a_pass_that_was_killed_is_finished_by_the_next,
     many_old_runs_go_in_one_pass,
     of_two_who_delete_a_stack_one_makes_the_run_that_destroys_it,
@@ -155,6 +156,25 @@ async fn a_damaged_run_holds_up_no_other(database: TestDatabase) {
     // The loop goes on with the others: it lets the queued one have its turn.
     ground.door.app.stack_runs_tend().await.unwrap();
     assert_eq!(ground.run(queued).await.status, RunStatus::Pending);
+}
+
+async fn of_a_plan_that_waits_it_is_read_whether_its_authors_are_known(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    for (more_emails, open) in [(false, 1), (true, 2)] {
+        let run = ground.asked(RunKind::Apply, RunTrigger::Manual).await.id;
+        let made = RunSource { more_emails, ..source(7) };
+        ground.moved(run, RunMove { source: Some(made), ..ground.change() }).await.unwrap();
+        assert_eq!(ground.next().await, Some(run));
+        let change = RunMove {
+            to: Some(RunStatus::PendingApproval),
+            plan: Some(plan(ground.now())),
+            ..ground.change()
+        };
+        ground.moved(run, change).await.unwrap();
+        let found = ground.door.database.stack_runs_open(None).await.unwrap().runs;
+        assert_eq!(found.len(), open);
+        assert_eq!(found.iter().find(|one| one.id == run).map(|one| one.more_emails), Some(more_emails));
+    }
 }
 
 async fn a_pass_that_was_killed_is_finished_by_the_next(database: TestDatabase) {

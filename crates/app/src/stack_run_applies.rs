@@ -18,7 +18,7 @@ use crate::app::App;
 /// So many are asked about at once. Those beyond have their turn in a later pass.
 const MOST: usize = 32;
 /// A pass waits for those that it began for so long; what takes longer goes on.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The approved runs that are asked about now.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use std::{
     fs,
     io::{ErrorKind, Read as _},
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 use anyhow::Context as _;
@@ -15,6 +15,7 @@ use object::{
     elf::{FileHeader64, PT_INTERP},
     read::elf::{FileHeader as _, ProgramHeader as _},
 };
+use serde::Deserialize;
 
 use crate::{shell, web_console};
 
@@ -38,15 +39,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     );
     // Before the program that embeds it.
     web_console::build()?;
-    // The flag reaches the last link alone: what is compiled for other builds of this profile is used as it is.
-    shell::run(
-        shell::cargo()
-            .args(["rustc", "--release", "--package", "plural", "--bin", "plural", "--manifest-path"])
-            .arg(shell::root().join("Cargo.toml"))
-            .args(["--", "-C", "target-feature=+crt-static"]),
-    )?;
+    let built = build()?;
     let target = &shell::metadata()?.target_directory;
-    let built = target.join("release").join("plural");
     if let Some(interpreter) = interpreter(&built)? {
         anyhow::bail!("{} is not linked statically: it needs {interpreter}", built.display());
     }
@@ -63,6 +57,44 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     println!("{}", program.display());
     Ok(())
+}
+
+/// Builds the program, and answers where it is: with `build.target` or `CARGO_BUILD_TARGET` that is a folder of its own.
+fn build() -> anyhow::Result<PathBuf> {
+    let mut command = shell::cargo();
+    // The flag reaches the last link alone: what is compiled for other builds of this profile is used as it is.
+    command
+        .args(["rustc", "--release", "--package", "plural", "--bin", "plural"])
+        .args(["--message-format", "json-render-diagnostics", "--manifest-path"])
+        .arg(shell::root().join("Cargo.toml"))
+        .args(["--", "-C", "target-feature=+crt-static"])
+        .stderr(Stdio::inherit());
+    executable_in(&shell::output(&mut command)?)
+        .context("cargo built the program and does not say where it is")
+}
+
+/// One message of cargo, as far as it says where a program is.
+#[derive(Debug, Deserialize)]
+struct Message {
+    reason: String,
+    target: Option<MessageTarget>,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+struct MessageTarget {
+    name: String,
+    kind: Vec<String>,
+}
+
+/// Where the program is by what cargo said, one message in a line.
+fn executable_in(messages: &str) -> Option<PathBuf> {
+    messages.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok()).find_map(|message| {
+        let Message { reason, target, executable } = message;
+        let MessageTarget { name, kind } = target?;
+        let is_it = reason == "compiler-artifact" && name == "plural" && kind == ["bin"];
+        executable.filter(|_| is_it)
+    })
 }
 
 /// The dynamic linker that a program names. One that names none is static, and starts wherever its processor is.
@@ -183,6 +215,19 @@ mod tests {
         for broken in [&linked[..at as usize], &linked[..70], b"#!/bin/sh\n", b""] {
             assert!(named_in(broken).is_err(), "{broken:?}");
         }
+    }
+
+    #[test]
+    fn cargo_says_where_the_program_is() {
+        let said = [
+            r#"{"reason":"compiler-artifact","target":{"name":"plural","kind":["lib"]},"executable":null}"#,
+            r#"{"reason":"compiler-artifact","target":{"name":"build-script-build","kind":["custom-build"]},"executable":"/t/no"}"#,
+            r#"{"reason":"compiler-artifact","target":{"name":"plural","kind":["bin"]},"executable":"/t/x86_64-unknown-linux-musl/release/plural"}"#,
+            r#"{"reason":"build-finished","success":true}"#,
+        ];
+        let found = executable_in(&said.join("\n"));
+        assert_eq!(found.as_deref(), Some(Path::new("/t/x86_64-unknown-linux-musl/release/plural")));
+        assert_eq!(executable_in(said[3]), None);
     }
 
     #[cfg(all(target_os = "linux", target_env = "gnu", not(target_feature = "crt-static")))]

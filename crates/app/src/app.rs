@@ -44,6 +44,7 @@ use crate::shared_counts::ServiceCounts;
 use crate::sign_in_link::SignInLink;
 use crate::stack_clock::ClockPasses;
 use crate::stack_pull_poll::SeenPulls;
+use crate::stack_run_applies::ApplyingRuns;
 use crate::stack_run_turns::SilentRuns;
 use crate::stack_run_watch::WatchedRuns;
 use crate::stack_state::LOOKS;
@@ -185,6 +186,7 @@ pub struct App {
     pub(crate) throttle: Throttle,
     pub(crate) sign_in_link: SignInLink,
     pub(crate) silent_runs: SilentRuns,
+    pub(crate) applying_runs: ApplyingRuns,
     pub(crate) watched_runs: WatchedRuns,
     pub(crate) seen_pulls: SeenPulls,
     pub(crate) clock_passes: ClockPasses,
@@ -265,6 +267,7 @@ impl App {
             throttle: Throttle::default(),
             sign_in_link: SignInLink::default(),
             silent_runs: SilentRuns::default(),
+            applying_runs: ApplyingRuns::default(),
             watched_runs: WatchedRuns::default(),
             seen_pulls: SeenPulls::default(),
             clock_passes: ClockPasses::default(),

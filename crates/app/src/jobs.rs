@@ -15,6 +15,7 @@ mod follow_definition;
 mod follow_gone;
 mod follow_stacks;
 mod follow_upstream;
+mod fresh_mirrors;
 mod govern_pull_request;
 mod hear_scm_webhook;
 mod loops;
@@ -52,6 +53,7 @@ use tokio::time::Instant;
 use crate::app::App;
 use crate::job::JobEntry;
 use fetch_turns::FetchTurns;
+use fresh_mirrors::FreshMirrors;
 
 pub use end_stack_run::{EndStackRun, EndedRun};
 pub use fleet_plans::{
@@ -85,7 +87,7 @@ pub(crate) struct DirtyRepositories {
     all: std::sync::atomic::AtomicBool,
     wake: Notify,
     /// Whose mirror on this replica is as new as what is known of the repository.
-    mirrored: Mutex<HashSet<RepositoryId>>,
+    mirrored: FreshMirrors,
     turns: FetchTurns,
     /// When sharing a mirror is tried again that could not be shared.
     unshared: Mutex<HashMap<RepositoryId, (Instant, Backoff)>>,

@@ -133,6 +133,7 @@ mod stack_pull_poll;
 pub mod stack_pull_request;
 mod stack_pull_told;
 pub mod stack_run;
+mod stack_run_applies;
 mod stack_run_made;
 mod stack_run_open;
 mod stack_run_plan;

@@ -182,6 +182,8 @@ pub struct RunMove {
     pub at: DateTime<Utc>,
     /// The agent is told: the run's sequence grows and the feed gets an event.
     pub tells_agent: bool,
+    /// Nothing of its Job goes on: the lock of the stack's state that it holds is released. That of anybody else stays.
+    pub unlocks: bool,
     /// Runs of the same stack that this one supersedes: waiting for approval, or queued, no dry runs, made earlier. Each becomes
     /// cancelled with the reason "superseded by run N".
     pub supersedes: bool,
@@ -324,8 +326,8 @@ pub trait StackRunStore: Send + Sync + 'static {
         at: DateTime<Utc>,
     ) -> Result<bool>;
     /// Appends to the log of a step what lies beyond what is known, and answers how many bytes are known then. Bytes before the known
-    /// end are not kept twice; a gap is refused with [`plural_core::Error::Conflict`]. It is a sign of life, too, kept in the same
-    /// write, also of a piece that is refused; where the run is not running, in this phase and attempt, nothing is kept, and the answer
+    /// end are not kept twice; a gap is refused with [`plural_core::Error::Conflict`]. A step that says something runs, where it was
+    /// pending. It is a sign of life, too, kept in the same write, also of a piece that is refused; where the run is not running, in this phase and attempt, nothing is kept, and the answer
     /// is `None`.
     async fn stack_run_log(
         &self,

@@ -88,7 +88,7 @@ impl App {
     /// What the runner of another client found. Findings are added to those that it told before; what the console finds by itself stays.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for more than is kept, and [`Error::Conflict`] from a Job that does not plan; resources are told at any time.
+    /// [`Error::Invalid`] for more resources than are kept, and [`Error::Conflict`] from a Job that does not plan; resources are told at any time.
     pub(crate) async fn runner_finds(&self, run: &StackRun, found: RunnerFinds) -> Result<()> {
         let RunnerFinds { violations, cost, resources } = found;
         if !violations.is_empty() {
@@ -98,7 +98,7 @@ impl App {
                     was = read::<Vec<RuleFinding>>(value)?;
                 }
             }
-            let all = with_findings(was, violations)?;
+            let all = with_findings(was, violations);
             self.finding_put(run, FindingKind::Runner, &write(&all)?).await?;
         }
         if !cost.is_empty() {

@@ -1,6 +1,7 @@
 //! Moves runs on: carries out what follows for them, and looks after those whose Job, agent or people are silent.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -70,6 +71,15 @@ impl SilentRuns {
     }
 }
 
+/// What one pass over all runs found.
+#[derive(Default)]
+struct Found {
+    /// Runs whose Job is silent.
+    silent: HashSet<StackRunId>,
+    /// Runs that are approved, and may go on.
+    approved: Vec<StackRunId>,
+}
+
 impl App {
     /// Carries out what follows for a run that was read as it is given. Nothing where it went elsewhere meanwhile.
     pub(crate) async fn run_turns(
@@ -84,11 +94,13 @@ impl App {
             of: Some((run.phase, run.attempt)),
             ends_credential: true,
             tells_agent: true,
+            // With the move: where it is queued again, its next Job takes the lock under the same name.
+            unlocks: proof == Proof::Ended,
             ..RunMove::at(self.now())
         };
         let change = match turn {
             Turn::Applies => return self.run_applies_by(actor, run).await,
-            Turn::Waits => RunMove { to: Some(RunStatus::PendingApproval), ..of },
+            Turn::Waits => RunMove { to: Some(RunStatus::PendingApproval), unlocks: false, ..of },
             Turn::Again(note) => {
                 RunMove { to: Some(RunStatus::Queued), error: Some(note), unbegun: true, ..of }
             }
@@ -101,11 +113,7 @@ impl App {
                 RunMove { to: Some(status), error, applied, follows: follows(run)?, ..of }
             }
         };
-        let is_again = change.to == Some(RunStatus::Queued);
         let Some(run) = self.store.stack_run_move(actor, run.id, &change).await? else { return Ok(None) };
-        if proof == Proof::Ended && (is_again || run.status.is_over()) {
-            self.run_unlocks(&run).await?;
-        }
         if run.status.is_over() {
             // Out of the way: what follows a destroyed stack is large.
             Box::pin(self.run_over(&run)).await?;
@@ -196,7 +204,7 @@ impl App {
         }
     }
 
-    /// Releases the lock of the stack's state that this run holds and cannot give back. The lock of anybody else stays.
+    /// Releases the lock of the stack's state that this run, which is over, holds and cannot give back. The lock of anybody else stays.
     pub(crate) async fn run_unlocks(&self, run: &StackRun) -> Result<()> {
         if !run.keeps_state() {
             return Ok(());
@@ -237,8 +245,8 @@ impl App {
     ///
     /// # Errors
     /// When they cannot be read. What one of them fails with is logged, and does not hold up the others.
-    pub async fn stack_runs_tend(&self) -> Result<u64> {
-        let (mut moved, mut silent) = (0, HashSet::new());
+    pub async fn stack_runs_tend(self: &Arc<Self>) -> Result<u64> {
+        let (mut moved, mut found) = (0, Found::default());
         let (mut active, mut waiting) = (HashSet::new(), BTreeSet::new());
         let (mut destroyed, mut after) = (Vec::new(), None);
         let mut watch = self.watched_runs.pass(self.now());
@@ -263,7 +271,7 @@ impl App {
                 if !run.is_due(self.now()) {
                     continue;
                 }
-                match Box::pin(self.run_due(run.id, is_watched, &mut silent)).await {
+                match Box::pin(self.run_due(run.id, is_watched, &mut found)).await {
                     Ok(true) => moved += 1,
                     Ok(false) => {}
                     Err(error) => {
@@ -281,8 +289,9 @@ impl App {
                 break;
             }
         }
-        self.silent_runs.keep(&silent);
+        self.silent_runs.keep(&found.silent);
         watch.ends();
+        moved += Box::pin(self.runs_apply(found.approved)).await;
         waiting.retain(|stack| !active.contains(stack));
         for stack in waiting {
             // One that cannot go on does not hold up the others.
@@ -309,31 +318,21 @@ impl App {
 
     /// It may be time for something about a run: whether there was something to do, and it was done. `is_watched`: this console saw all the
     /// time go by that it has.
-    async fn run_due(
-        &self,
-        id: StackRunId,
-        is_watched: bool,
-        silent: &mut HashSet<StackRunId>,
-    ) -> Result<bool> {
+    async fn run_due(&self, id: StackRunId, is_watched: bool, found: &mut Found) -> Result<bool> {
         match self.store.stack_run(id).await? {
-            Some(run) => self.run_tended(&run, is_watched, silent).await,
+            Some(run) => self.run_tended(&run, is_watched, found).await,
             // Gone a moment ago, with its stack.
             None => Ok(false),
         }
     }
 
     /// Whether there was something to do about a run, and it was done.
-    async fn run_tended(
-        &self,
-        run: &StackRun,
-        is_watched: bool,
-        silent: &mut HashSet<StackRunId>,
-    ) -> Result<bool> {
+    async fn run_tended(&self, run: &StackRun, is_watched: bool, found: &mut Found) -> Result<bool> {
         let now = self.now();
         let unknown = Around { cluster: "", heard: None, begun: false };
         let Some(turn) = tend(run, &unknown, now) else { return Ok(false) };
         if run.status == RunStatus::Running {
-            silent.insert(run.id);
+            found.silent.insert(run.id);
             if !self.silent_runs.are_enough(run.id, run.heartbeat_at) {
                 return Ok(false);
             }
@@ -343,7 +342,8 @@ impl App {
             return Ok(moved.is_some());
         }
         if turn == Turn::Applies {
-            return self.run_applies(run).await;
+            found.approved.push(run.id);
+            return Ok(false);
         }
         // The clock alone says so, and may have jumped.
         if !is_watched {

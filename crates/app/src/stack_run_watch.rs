@@ -98,6 +98,7 @@ mod tests {
             plan: None,
             approvals: Vec::new(),
             approval: StackApproval::default(),
+            more_emails: false,
         }
     }
 

@@ -1,5 +1,7 @@
 //! What the runner of another client reports of a run beside its plan. It adds to what the console finds by itself, and takes nothing of that away.
 
+use std::cmp::Reverse;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -30,40 +32,117 @@ pub struct ReportedFinding {
     pub resolution: Option<String>,
 }
 
-/// Adds what is reported to what was before; nothing is there twice, and nothing goes.
-///
-/// # Errors
-/// [`Error::Invalid`] for more than are kept.
-pub fn with_findings(was: Vec<RuleFinding>, reported: Vec<ReportedFinding>) -> Result<Vec<RuleFinding>> {
+/// Adds what is reported to what was before; nothing is there twice. Of more than are kept the worst stay, and the last one says that others
+/// were left out: whatever refuses a plan refuses it still.
+pub fn with_findings(was: Vec<RuleFinding>, reported: Vec<ReportedFinding>) -> Vec<RuleFinding> {
+    let left_out = left_out();
     let mut all = was;
+    let before = all.len();
+    all.retain(|finding| *finding != left_out);
+    let mut is_cut = all.len() < before;
     for ReportedFinding { rule, severity, message, causes, url, resolution } in reported {
-        let places = if causes.is_empty() {
-            vec![(None, None)]
-        } else {
-            causes.into_iter().map(|(resource, place)| (Some(resource), place)).collect()
+        if is_cut && room_for(&all, severity) == Room::None {
+            continue;
+        }
+        // Once, however many places it is at.
+        let lines: Vec<&str> = message.iter().map(|line| clipped(line, MAX_VIOLATION_TEXT)).collect();
+        let told = text(&lines.join("\n"), MAX_VIOLATION_TEXT);
+        let finding = RuleFinding {
+            rule: text(&rule, MAX_NAME),
+            resource: None,
+            severity,
+            message: told,
+            warns: false,
+            url: url.as_deref().map(|url| text(url, MAX_VIOLATION_TEXT)),
+            resolution: resolution.as_deref().map(|told| text(told, MAX_VIOLATION_TEXT)),
         };
-        for (resource, place) in places {
-            let lines: Vec<&str> = message.iter().chain(&place).map(String::as_str).collect();
-            let finding = RuleFinding {
-                rule: text(&rule, MAX_NAME),
-                resource: resource.map(|resource| text(&resource, MAX_NAME)),
-                severity,
-                message: text(&lines.join("\n"), MAX_VIOLATION_TEXT),
-                warns: false,
-                url: url.as_deref().map(|url| text(url, MAX_VIOLATION_TEXT)),
-                resolution: resolution.as_deref().map(|told| text(told, MAX_VIOLATION_TEXT)),
+        if causes.is_empty() {
+            is_cut |= !add_finding(&mut all, finding);
+            continue;
+        }
+        for (resource, place) in causes {
+            if is_cut && room_for(&all, severity) == Room::None {
+                break;
+            }
+            let message = match place {
+                Some(place) => {
+                    let place = clipped(&place, MAX_VIOLATION_TEXT);
+                    text(&format!("{}\n{place}", finding.message), MAX_VIOLATION_TEXT)
+                }
+                None => finding.message.clone(),
             };
-            if all.contains(&finding) {
-                continue;
-            }
-            if all.len() == MAX_VIOLATIONS {
-                let told = format!("must not be more than {MAX_VIOLATIONS} of one plan");
-                return Err(Error::invalid("attributes.violations", told));
-            }
-            all.push(finding);
+            let resource = Some(text(&resource, MAX_NAME));
+            is_cut |= !add_finding(&mut all, RuleFinding { resource, message, ..finding.clone() });
         }
     }
-    Ok(all)
+    if is_cut {
+        if all.len() == MAX_VIOLATIONS
+            && let Some(at) = least(&all)
+        {
+            all.remove(at);
+        }
+        all.push(left_out);
+    }
+    all
+}
+
+/// Whether there is a place for one more finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// At the end.
+    Free,
+    /// In the place of this one, which is less bad.
+    Of(usize),
+    /// Those that there are, are as bad.
+    None,
+}
+
+fn room_for(all: &[RuleFinding], severity: Severity) -> Room {
+    if all.len() < MAX_VIOLATIONS {
+        return Room::Free;
+    }
+    let least = least(all).filter(|at| all.get(*at).is_some_and(|finding| finding.severity < severity));
+    least.map_or(Room::None, Room::Of)
+}
+
+/// The last of those that are least bad.
+fn least(all: &[RuleFinding]) -> Option<usize> {
+    let of = all.iter().enumerate().min_by_key(|(at, finding)| (finding.severity, Reverse(*at)));
+    of.map(|(at, _)| at)
+}
+
+/// Adds a finding; whether none was left out for that.
+fn add_finding(all: &mut Vec<RuleFinding>, finding: RuleFinding) -> bool {
+    if all.contains(&finding) {
+        return true;
+    }
+    match room_for(all, finding.severity) {
+        Room::Free => {
+            all.push(finding);
+            return true;
+        }
+        Room::Of(at) => {
+            all.remove(at);
+            all.push(finding);
+        }
+        Room::None => {}
+    }
+    false
+}
+
+/// What stands for findings that are not kept. It refuses nothing.
+fn left_out() -> RuleFinding {
+    RuleFinding {
+        rule: "violations".to_owned(),
+        resource: None,
+        severity: Severity::None,
+        message: format!(
+            "there are more than {MAX_VIOLATIONS} findings: those that are less bad are left out"
+        ),
+        warns: true,
+        url: None,
+        resolution: None,
+    }
 }
 
 /// What a cost is of.
@@ -194,11 +273,14 @@ impl ReportedResource {
     }
 }
 
+/// The beginning of a text.
+fn clipped(text: &str, most: usize) -> &str {
+    text.get(..text.floor_char_boundary(most)).unwrap_or_default()
+}
+
 /// A text as it may be kept and shown.
 fn text(text: &str, most: usize) -> String {
-    let end = text.floor_char_boundary(most);
-    let text = text.get(..end).unwrap_or_default();
-    text.chars().filter(|c| *c == '\n' || !c.is_control()).collect()
+    clipped(text, most).chars().filter(|c| *c == '\n' || !c.is_control()).collect()
 }
 
 #[cfg(test)]
@@ -218,15 +300,48 @@ mod tests {
 
     #[test]
     fn findings_add_and_nothing_goes() {
-        let first = with_findings(Vec::new(), vec![finding("A", &["x", "y"])]).unwrap();
+        let first = with_findings(Vec::new(), vec![finding("A", &["x", "y"])]);
         assert_eq!(first.len(), 2);
         assert_eq!(first[0].message, "open to all\nab\nmain.tf:3-5");
-        let more = with_findings(first.clone(), vec![finding("A", &["x"]), finding("B", &[])]).unwrap();
+        let more = with_findings(first.clone(), vec![finding("A", &["x"]), finding("B", &[])]);
         assert_eq!(more.len(), 3);
-        assert_eq!(with_findings(more.clone(), Vec::new()).unwrap(), more);
-        let names: Vec<String> = (0..=MAX_VIOLATIONS).map(|at| at.to_string()).collect();
+        assert_eq!(more[2].message, "open to all\nab");
+        assert_eq!(with_findings(more.clone(), Vec::new()), more);
+    }
+
+    /// Whoever reports very much is not kept from ending its Job, and what is worst is seen.
+    #[test]
+    fn of_too_many_findings_the_worst_stay() {
+        let names: Vec<String> = (0..MAX_VIOLATIONS).map(|at| at.to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        assert!(with_findings(Vec::new(), vec![finding("C", &names)]).is_err());
+        let full = with_findings(Vec::new(), vec![finding("A", &names)]);
+        assert_eq!(full.len(), MAX_VIOLATIONS);
+        // The same again is no more.
+        assert_eq!(with_findings(full.clone(), vec![finding("A", &names)]), full);
+        let rated = |rule, severity| ReportedFinding { severity, ..finding(rule, &["z"]) };
+        let more = vec![
+            rated("B", Severity::Low),
+            rated("C", Severity::Critical),
+            rated("D", Severity::High),
+            rated("E", Severity::Unknown),
+        ];
+        let cut = with_findings(full, more);
+        assert_eq!((cut.len(), cut.last()), (MAX_VIOLATIONS, Some(&left_out())));
+        let kept = |rule: &str| cut.iter().filter(|finding| finding.rule == rule).count();
+        assert_eq!(["A", "B", "C", "D", "E"].map(kept), [MAX_VIOLATIONS - 3, 0, 1, 0, 1]);
+        let again = with_findings(cut.clone(), vec![finding("A", &["0"]), rated("C", Severity::Critical)]);
+        assert_eq!(again, cut);
+    }
+
+    /// A long text at many places is read once.
+    #[test]
+    fn texts_are_cut_before_they_are_put_together() {
+        let mut long = finding("A", &["x", "y"]);
+        long.message = vec!["é".repeat(MAX_VIOLATION_TEXT), "unseen".to_owned()];
+        let found = with_findings(Vec::new(), vec![long]);
+        assert_eq!(found.len(), 2);
+        assert!(found.iter().all(|one| one.message.len() <= MAX_VIOLATION_TEXT), "{found:?}");
+        assert!(found[0].message.starts_with('é') && !found[0].message.contains("unseen"));
     }
 
     #[test]

@@ -63,6 +63,10 @@ pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
             }
         }
         RunPhase::Apply => {
+            // As where it could not say so: nothing was applied yet.
+            if !succeeded && !cancelled && *interrupted && !changed {
+                return after_loss(run, &told("its Pod was told to end"), false);
+            }
             let status = match (succeeded, *cancelled) {
                 (true, false) => return Turn::Over(RunStatus::Successful, None),
                 (_, true) => RunStatus::Cancelled,
@@ -94,17 +98,27 @@ pub fn changes_nothing(run: &StackRun, plan: &RunPlan) -> bool {
 
 const MAY_HAVE_CHANGED: &str = "it may have changed something: look at the state's rejected versions and errored.tfstate, then plan again";
 
-/// Whether something has begun of what the Job of a run may not do twice, by its steps: of an apply the commands that change something, of
-/// commands that somebody gave each one. The harness says that a step runs before it starts its command.
-pub fn has_begun(run: &StackRun, steps: &[RunStep]) -> bool {
-    let counts = |stage| match stage {
+/// The steps of the Job of a run that it may not do twice: of an apply the commands that change something, of commands that somebody gave each
+/// one.
+fn done_once<'a>(run: &'a StackRun, steps: &'a [RunStep]) -> impl Iterator<Item = &'a RunStep> {
+    let counts = move |stage| match stage {
         Stage::Init => false,
         Stage::Plan | Stage::Verify => runs_commands(run),
         Stage::Apply | Stage::Destroy => run.phase == RunPhase::Apply || runs_commands(run),
     };
-    steps
-        .iter()
-        .any(|step| step.phase == run.phase && step.status != StepStatus::Pending && counts(step.stage))
+    steps.iter().filter(move |step| step.phase == run.phase && counts(step.stage))
+}
+
+/// Whether something has begun of what the Job of a run may not do twice, by its steps. The console's own harness says that a step runs before it
+/// starts its command; of the runner of another client the first of these steps counts as begun with its Job.
+pub fn has_begun(run: &StackRun, steps: &[RunStep]) -> bool {
+    done_once(run, steps).any(|step| step.status != StepStatus::Pending)
+}
+
+/// The first step of the Job of a run that it may not do twice, where none of them has begun.
+pub fn first_to_begin(run: &StackRun, steps: &[RunStep]) -> Option<u32> {
+    let first = done_once(run, steps).min_by_key(|step| step.index)?;
+    (!has_begun(run, steps)).then_some(first.index)
 }
 
 /// What follows when a Job is gone, or was not heard of, and did not say how it ended. `begun`: what [`has_begun`] says of it; a Job that was
@@ -154,6 +168,8 @@ pub struct OpenRun {
     pub approvals: Vec<RunApproval>,
     /// Who has to.
     pub approval: StackApproval,
+    /// Whose its code is cannot be told, where it waits for people.
+    pub more_emails: bool,
 }
 
 impl OpenRun {
@@ -187,15 +203,16 @@ impl OpenRun {
             plan,
             approvals,
             approval,
+            more_emails,
         } = self;
         let since = heartbeat_at.unwrap_or(*created_at);
         match status {
             RunStatus::Queued => !is_prepared && !is_held && (now - *created_at).abs() > UNPREPARED,
             RunStatus::Pending => (now - since).abs() > UNSTARTED,
             RunStatus::Running => (now - since).abs() > SILENT,
-            RunStatus::PendingApproval => plan
-                .as_ref()
-                .is_some_and(|plan| agree(plan, approvals, approval) || lapses(plan, approval, now)),
+            RunStatus::PendingApproval => plan.as_ref().is_some_and(|plan| {
+                agree(plan, approvals, approvers_by(approval, *more_emails)) || lapses(plan, approval, now)
+            }),
             RunStatus::Successful | RunStatus::Failed | RunStatus::Cancelled => false,
         }
     }
@@ -336,24 +353,26 @@ pub fn is_approved(run: &StackRun) -> bool {
 
 /// The same, where only these approvals count.
 pub fn is_approved_by(run: &StackRun, approvals: &[RunApproval]) -> bool {
-    let approval = StackApproval { approvers: approvers(run), ..run.snapshot.spec.approval.clone() };
-    run.plan.as_ref().is_some_and(|plan| agree(plan, approvals, &approval))
+    run.plan.as_ref().is_some_and(|plan| agree(plan, approvals, approvers(run)))
 }
 
 /// How many people have to agree to the plan of a run. Where nobody approves what is their own, and it cannot be told whose the code is, one more
 /// than the stack asks for: whoever wrote it is not alone then.
 pub fn approvers(run: &StackRun) -> u32 {
-    let approval = &run.snapshot.spec.approval;
-    let is_unknown = approval.forbid_self && run.source.as_ref().is_some_and(|source| source.more_emails);
-    approval.approvers.max(1).saturating_add(u32::from(is_unknown))
+    let more_emails = run.source.as_ref().is_some_and(|source| source.more_emails);
+    approvers_by(&run.snapshot.spec.approval, more_emails)
 }
 
-/// Of those who agreed, enough did so to this plan.
-fn agree(plan: &RunPlan, approvals: &[RunApproval], approval: &StackApproval) -> bool {
+fn approvers_by(approval: &StackApproval, more_emails: bool) -> u32 {
+    approval.approvers.max(1).saturating_add(u32::from(approval.forbid_self && more_emails))
+}
+
+/// Of those who agreed, so many did so to this plan.
+fn agree(plan: &RunPlan, approvals: &[RunApproval], approvers: u32) -> bool {
     let agreed: Vec<_> = approvals.iter().filter(|approval| approval.digest == plan.digest).collect();
     let users: BTreeSet<UserId> = agreed.iter().map(|approval| approval.user_id).collect();
     let people: BTreeSet<&str> = agreed.iter().map(|approval| person(&approval.by)).collect();
-    users.len().min(people.len()) as u64 >= u64::from(approval.approvers.max(1))
+    users.len().min(people.len()) as u64 >= u64::from(approvers)
 }
 
 /// Who acts under a name of the audit log: whoever assumed a service account, also over others. Somebody and the accounts that they assume

@@ -210,7 +210,15 @@ impl App {
         if let Err(error) = self.mirror_renew(&access).await {
             return Err(waits(&told("cannot fetch the repository", error).message));
         }
-        match code_now(self, &access, run, source, stack).await {
+        let mut now = code_now(self, &access, run, source, stack).await;
+        if is_final(&now) {
+            // The run is over with that. Another replica may have made its plan from what this one has not heard of yet.
+            if let Err(error) = self.mirror_fetch(&access).await {
+                return Err(waits(&told("cannot fetch the repository", error).message));
+            }
+            now = code_now(self, &access, run, source, stack).await;
+        }
+        match now {
             Ok(sha) => Ok(sha.map(|sha| {
                 format!(
                     "the code moved since the plan was made (commit {} then, {} now): plan again",
@@ -224,6 +232,14 @@ impl App {
                 error.message
             ))),
         }
+    }
+}
+
+/// What is known of the code ends a run.
+fn is_final(now: &Result<Option<String>, GitError>) -> bool {
+    match now {
+        Ok(sha) => sha.is_some(),
+        Err(error) => !error.transient,
     }
 }
 

@@ -184,8 +184,13 @@ fn a_pod_that_is_told_to_end_while_it_plans_is_made_anew() {
     let asked = StackRun { cancel_asked: true, ..planning(1) };
     assert_eq!(status(&after_job(&asked, &told)), Some(RunStatus::Cancelled));
 
-    // What was applied in part is not begun again.
+    // Before anything was applied, also an apply.
     let applying = run(RunStatus::Running, RunPhase::Apply);
+    let Turn::Again(note) = after_job(&applying, &told) else { panic!() };
+    assert!(note.starts_with("SIGTERM; nothing was applied"), "{note}");
+    let asked = StackRun { cancel_asked: true, ..applying.clone() };
+    assert_eq!(status(&after_job(&asked, &told)), Some(RunStatus::Cancelled));
+    // What was applied in part is not begun again.
     let Turn::Over(RunStatus::Failed, Some(error)) =
         after_job(&applying, &RunReport { changed: true, ..told.clone() })
     else {
@@ -253,6 +258,16 @@ fn what_changes_something_has_begun_with_its_step() {
     commands.snapshot.spec.exec = Some(given);
     assert!(begun(&commands, plan, Stage::Plan, StepStatus::Running));
     assert!(!begun(&commands, plan, Stage::Init, StepStatus::Running));
+    // Which step begins with a Job of which nobody says in time what it does.
+    let at = |index, stage, status| RunStep { index, ..step(apply, stage, status) };
+    let init = at(3, Stage::Init, StepStatus::Running);
+    let later = at(5, Stage::Apply, StepStatus::Pending);
+    let first = at(4, Stage::Apply, StepStatus::Pending);
+    assert_eq!(first_to_begin(&applies, &[init.clone(), later.clone(), first.clone()]), Some(4));
+    let first = RunStep { status: StepStatus::Running, ..first };
+    assert_eq!(first_to_begin(&applies, &[init.clone(), first, later]), None);
+    assert_eq!(first_to_begin(&applies, &[init]), None);
+    assert_eq!(first_to_begin(&commands, &[at(0, Stage::Apply, StepStatus::Pending)]), None);
 }
 
 #[test]
@@ -462,11 +477,27 @@ fn with_more_authors_than_can_be_told_one_more_person_agrees() {
         artifact_digest: "c".to_owned(),
         folder: String::new(),
     });
-    assert!(is_approved(&run) && approvers(&run) == 1);
+    let is_due = |run: &StackRun| {
+        let open = OpenRun {
+            id: run.id,
+            stack_id: run.stack_id,
+            status: run.status,
+            is_prepared: true,
+            is_held: false,
+            heartbeat_at: None,
+            created_at: run.created_at,
+            plan: run.plan.clone(),
+            approvals: run.approvals.clone(),
+            approval: run.snapshot.spec.approval.clone(),
+            more_emails: true,
+        };
+        open.is_due(at(1))
+    };
+    assert!(is_approved(&run) && approvers(&run) == 1 && is_due(&run));
     run.snapshot.spec.approval.forbid_self = true;
-    assert!(!is_approved(&run) && approvers(&run) == 2);
+    assert!(!is_approved(&run) && approvers(&run) == 2 && !is_due(&run));
     run.approvals.push(approval(UserId::new(), "d1"));
-    assert!(is_approved(&run));
+    assert!(is_approved(&run) && is_due(&run));
 }
 
 #[test]

@@ -8,12 +8,13 @@ use chrono::{DateTime, Utc};
 use plural_app::access::actor_name;
 use plural_app::ports::agents::FeedSubject;
 use plural_app::stack_run::{RunMove, SealedInputs, SealedOutput};
-use plural_core::access::Actor;
+use plural_core::access::{Actor, RunActor};
 use plural_core::audit::{AuditEntry, AuditTarget};
 use plural_core::ids::{ClusterId, RequestId, StackId, StackRunId};
 use plural_core::stack_run::{
     RunApproval, RunKind, RunPhase, RunSnapshot, RunStatus, RunStep, RunTrigger, StackRun, StepStatus,
 };
+use plural_core::stack_state::StateLock;
 use plural_core::stack_turns::has_begun;
 use plural_core::work::{WorkChange, WorkRef};
 use plural_core::{Error, Result};
@@ -188,6 +189,14 @@ impl Database {
             ended.extend(supersede_in_tx(&write, &new, change.at).await?);
         }
         let mut told = <stack::row::ActiveModel as sea_orm::ActiveModelTrait>::default();
+        let released = if change.unlocks { lock_of_run(&stack, &old)? } else { None };
+        if let Some(lock) = &released {
+            tracing::warn!(
+                stack_run.id = %id, stack.id = %of, lock = lock.id,
+                "released the lock of a state: the Job of the run that held it has ended"
+            );
+            told.state_lock = set(None);
+        }
         if let Some((sha, outputs)) = &change.applied {
             told.sha = set(Some(sha.clone()));
             told.last_successful_at = set(Some(change.at));
@@ -207,7 +216,7 @@ impl Database {
             }
         }
         let drifts = drift::follow_in_tx(&write, (&stack, &old, &new), change, &mut told).await?;
-        if change.to.is_some() || change.applied.is_some() || !ended.is_empty() {
+        if change.to.is_some() || change.applied.is_some() || released.is_some() || !ended.is_empty() {
             stack_follows_in_tx(&write, stack.id, told).await?;
         }
         let actor = match &mover {
@@ -222,6 +231,10 @@ impl Database {
             .into_iter()
             .map(|action| drift::line(action, &actor, &stack, (request_id, change.at)))
             .collect();
+        if released.is_some() {
+            let system = actor_name(&Actor::System);
+            lines.push(drift::line("stack.state.release", &system, &stack, (request_id, change.at)));
+        }
         lines.extend(ended.iter().map(|run| end_of(&actor, &stack, run, request_id, change.at)));
         write.audit_many(&lines).await?;
         if is_told {
@@ -339,6 +352,17 @@ fn stands(run: &run::Model, change: &RunMove) -> Result<bool> {
     Ok(is_from && is_of)
 }
 
+/// The lock of the stack's state that this run holds.
+fn lock_of_run(stack: &stack::row::Model, run: &run::Model) -> Result<Option<StateLock>> {
+    let holder = RunActor {
+        run: StackRunId::from_uuid(run.id),
+        stack: StackId::from_uuid(run.stack_id),
+        phase: phase_of(run)?,
+    };
+    let name = holder.name();
+    Ok(stack::lock_of(stack)?.filter(|lock| lock.author == name))
+}
+
 /// Something of the Job of a run has begun that may not be done twice. Its row is locked, so no step begins meanwhile.
 async fn has_begun_in_tx(write: &transaction::Write<'_>, run: &run::Model) -> Result<bool> {
     let steps = step::Entity::find().filter(step::Column::RunId.eq(run.id)).all(&write.tx).await;
@@ -366,6 +390,7 @@ fn moved(old: &run::Model, change: &RunMove) -> Result<run::Model> {
         steps: _,
         at,
         tells_agent: _,
+        unlocks: _,
         supersedes: _,
         drift: _,
         applied: _,

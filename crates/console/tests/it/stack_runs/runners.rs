@@ -116,6 +116,12 @@ async fn a_job_says_how_far_it_is_and_concludes_nothing(database: TestDatabase) 
     assert_eq!(changed.outcome(), "OK", "{changed:?}");
     assert_eq!(says(&job, &run["id"], "RUNNING").await.outcome(), "OK");
     w.run(2, "RUNNING").await;
+    // Nobody heard that its command began, and it may have: where it is lost, it is not tried again.
+    w.falls_silent().await;
+    w.tend().await;
+    let lost = w.run(2, "FAILED").await;
+    assert!(lost["error"].as_str().unwrap().contains("may have changed something"), "{lost}");
+    w.t.stop().await;
 }
 
 const FOUND: &str = "query ($id: ID!) { stackRun(id: $id) {
@@ -202,12 +208,36 @@ async fn what_a_runner_found_is_shown(database: TestDatabase) {
     assert_eq!(says(&job, &run["id"], "RUNNING").await.outcome(), "OK");
     let late = json!({"status": "RUNNING", "violations": [violation("C")]});
     assert_eq!(job.ask(SAYS, json!({"id": run["id"], "a": late})).await.outcome(), "CONFLICT");
-    let ended = json!({"status": "SUCCESSFUL", "state": {"state": []}});
+    // When it ends, it ends.
+    let ended = json!({
+        "status": "SUCCESSFUL", "state": {"state": []}, "violations": [violation("C")],
+        "infracostResources": [cost("breakdown", 9.0)],
+    });
     assert_eq!(job.ask(ENDS, json!({"id": run["id"], "a": ended})).await.outcome(), "OK");
     w.run(1, "SUCCESSFUL").await;
     let found = w.t.reader.data(FOUND, json!({"id": run["id"]})).await["stackRun"].clone();
     assert_eq!(found["state"]["state"], json!([]));
     assert_eq!(found["violations"], json!([shown("A"), shown("B")]));
+    assert_eq!(found["cost"]["monthly"], "0.3");
+
+    // Neither does too much keep it from ending.
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    let (run, harness) = taken(&w, 2, RunPhase::Plan).await;
+    let job = by(&w, &harness.token);
+    assert_eq!(says(&job, &run["id"], "RUNNING").await.outcome(), "OK");
+    let mut many = violation("A");
+    let place = |at: u32| json!({"resource": format!("aws_instance.n{at}"), "start": 1, "end": 1});
+    many["causes"] = (0..600).map(place).collect();
+    let mut large = large;
+    large["status"] = json!("FAILED");
+    large["violations"] = json!([many]);
+    let ended = job.ask(SAYS, json!({"id": run["id"], "a": large})).await;
+    assert_eq!(ended.outcome(), "OK", "{ended:?}");
+    w.run(2, "FAILED").await;
+    let found = w.t.reader.data(FOUND, json!({"id": run["id"]})).await["stackRun"]["violations"].clone();
+    let found = found.as_array().unwrap();
+    assert!(found.iter().any(|one| one["description"].as_str().unwrap().contains("left out")), "{found:?}");
+    assert_eq!(found.len(), 500);
     w.t.stop().await;
 }
 

@@ -252,7 +252,7 @@ pub trait StackRunStore: Send + Sync + 'static {
     async fn stack_run(&self, id: StackRunId) -> Result<Option<StackRun>>;
     /// The newest run of a stack of those that do not only plan.
     async fn stack_run_newest(&self, stack: StackId) -> Result<Option<StackRun>>;
-    /// The newest run of a stack that applied its code, or found that there was nothing to apply.
+    /// The newest run of a stack that applied its code. One that found that there was nothing to apply is none: nobody agreed to its code.
     async fn stack_run_applied(&self, stack: StackId) -> Result<Option<StackRun>>;
     /// What a queued run takes from other stacks is known, before its code is put together: what goes into it is this from now on, and
     /// its note is gone. `None` where it is elsewhere by now.

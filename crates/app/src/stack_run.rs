@@ -472,7 +472,7 @@ impl App {
         let changed_by = Box::pin(is_own).await?.then_some(user);
         let approver = Approver { user, name: &name, digest, changed_by };
         check_approver(&run, &approver, ctx.now())?;
-        self.run_is_of_others(&run, &name).await?;
+        Box::pin(self.run_is_of_others(&run, &name)).await?;
         self.stack_definition_approvable(ctx, &run).await?;
         let approval = self.approval_signed(
             id,

@@ -1,7 +1,12 @@
 //! `/v1/api/scm/…`: connections, pull requests and automations as plain JSON, for scripts without a GraphQL client. What is read and who may
 //! read it is what GraphQL says of the same nouns, and so are the names of what is answered.
 
-use std::{collections::BTreeMap, str::FromStr, sync::Weak, time::Instant};
+use std::{
+    collections::{BTreeMap, HashSet},
+    str::FromStr,
+    sync::Weak,
+    time::Instant,
+};
 
 use axum::{
     Extension, Json,
@@ -22,9 +27,10 @@ use plural_app::{OpCtx, Store};
 use plural_core::access::Actor;
 use plural_core::form::FormQuestion;
 use plural_core::idempotency_key::IdempotencyKey;
-use plural_core::ids::{IdError, PrAutomationId, RequestId};
+use plural_core::ids::{IdError, PrAutomationId, ProjectId, RequestId};
 use plural_core::pr_automation::PrAutomation;
 use plural_core::pr_automation_spec::PrRole;
+use plural_core::project::Project;
 use plural_core::pull_request::{PrPhase, PrStatus, PullRequest};
 use plural_core::scm_connection::ScmConnection;
 use plural_core::specs::{HOLDS_NUL, has_nul, json_has_nul};
@@ -70,10 +76,51 @@ struct PageInfo {
     end_cursor: Option<String>,
 }
 
+/// What a thing names that whoever sees it may not see.
+struct Links {
+    automation: Option<PrAutomationId>,
+    project: Option<ProjectId>,
+}
+
+/// Those of these that whoever asks may see.
+#[derive(Default)]
+struct Seen {
+    automations: HashSet<PrAutomationId>,
+    projects: HashSet<ProjectId>,
+}
+
+impl Seen {
+    async fn of(api: &Api, op: &OpCtx, links: impl IntoIterator<Item = Links>) -> Result<Self> {
+        let (mut automations, mut projects) = (HashSet::new(), HashSet::new());
+        for link in links {
+            automations.extend(link.automation);
+            projects.extend(link.project);
+        }
+        let (automations, projects) = (Vec::from_iter(automations), Vec::from_iter(projects));
+        let automations = api.app.get_many::<PrAutomation>(op, &automations).await?;
+        let projects = api.app.get_many::<Project>(op, &projects).await?;
+        Ok(Self { automations: automations.into_keys().collect(), projects: projects.into_keys().collect() })
+    }
+
+    fn automation(&self, id: Option<PrAutomationId>) -> Option<String> {
+        id.filter(|id| self.automations.contains(id)).map(|id| id.to_string())
+    }
+
+    fn project(&self, id: Option<ProjectId>) -> Option<String> {
+        id.filter(|id| self.projects.contains(id)).map(|id| id.to_string())
+    }
+}
+
+/// What is answered of a thing: like GraphQL, without what whoever asks may not see.
+trait Row<N>: Serialize + Send + 'static {
+    fn links(node: &N) -> Links;
+    fn of(node: N, seen: &Seen) -> Self;
+}
+
 impl<T> Listed<T> {
-    fn of<N>(page: Page<N>) -> Self
+    fn of<N>(page: Page<N>, seen: &Seen) -> Self
     where
-        T: From<N>,
+        T: Row<N>,
     {
         let page_info = PageInfo {
             has_next_page: page.has_next_page,
@@ -81,7 +128,7 @@ impl<T> Listed<T> {
             start_cursor: page.edges.first().map(|edge| edge.cursor.clone()),
             end_cursor: page.edges.last().map(|edge| edge.cursor.clone()),
         };
-        Self { data: page.edges.into_iter().map(|edge| T::from(edge.node)).collect(), page_info }
+        Self { data: page.edges.into_iter().map(|edge| T::of(edge.node, seen)).collect(), page_info }
     }
 }
 
@@ -103,8 +150,12 @@ struct ConnectionRow {
     updated_at: DateTime<Utc>,
 }
 
-impl From<ScmConnection> for ConnectionRow {
-    fn from(connection: ScmConnection) -> Self {
+impl Row<ScmConnection> for ConnectionRow {
+    fn links(connection: &ScmConnection) -> Links {
+        Links { automation: None, project: connection.project_id }
+    }
+
+    fn of(connection: ScmConnection, seen: &Seen) -> Self {
         let spec = connection.spec;
         Self {
             id: connection.id.to_string(),
@@ -115,7 +166,7 @@ impl From<ScmConnection> for ConnectionRow {
             base_url: spec.base_url,
             api_url: spec.api_url,
             repositories: spec.repositories.iter().map(|pattern| pattern.as_str().to_owned()).collect(),
-            project_id: connection.project_id.map(|id| id.to_string()),
+            project_id: seen.project(connection.project_id),
             inserted_at: connection.created_at,
             updated_at: connection.updated_at,
         }
@@ -140,13 +191,17 @@ struct PullRequestRow {
     creator: String,
     commit: Option<String>,
     automation_id: Option<String>,
-    project_id: String,
+    project_id: Option<String>,
     inserted_at: DateTime<Utc>,
     updated_at: DateTime<Utc>,
 }
 
-impl From<PullRequest> for PullRequestRow {
-    fn from(opened: PullRequest) -> Self {
+impl Row<PullRequest> for PullRequestRow {
+    fn links(opened: &PullRequest) -> Links {
+        Links { automation: opened.automation_id, project: Some(opened.project_id) }
+    }
+
+    fn of(opened: PullRequest, seen: &Seen) -> Self {
         let PullRequest { progress, told, .. } = opened;
         Self {
             id: opened.id.to_string(),
@@ -161,8 +216,8 @@ impl From<PullRequest> for PullRequestRow {
             labels: told.labels,
             creator: opened.creator,
             commit: progress.commit,
-            automation_id: opened.automation_id.map(|id| id.to_string()),
-            project_id: opened.project_id.to_string(),
+            automation_id: seen.automation(opened.automation_id),
+            project_id: seen.project(Some(opened.project_id)),
             inserted_at: opened.created_at,
             updated_at: opened.updated_at,
         }
@@ -185,13 +240,17 @@ struct AutomationRow {
     patch: bool,
     revision: i64,
     configuration: Vec<FormQuestion>,
-    project_id: String,
+    project_id: Option<String>,
     inserted_at: DateTime<Utc>,
     updated_at: DateTime<Utc>,
 }
 
-impl From<PrAutomation> for AutomationRow {
-    fn from(automation: PrAutomation) -> Self {
+impl Row<PrAutomation> for AutomationRow {
+    fn links(automation: &PrAutomation) -> Links {
+        Links { automation: None, project: Some(automation.project_id) }
+    }
+
+    fn of(automation: PrAutomation, seen: &Seen) -> Self {
         let spec = automation.spec;
         Self {
             id: automation.id.to_string(),
@@ -206,7 +265,7 @@ impl From<PrAutomation> for AutomationRow {
             patch: spec.patch,
             revision: automation.revision,
             configuration: spec.configuration,
-            project_id: automation.project_id.to_string(),
+            project_id: seen.project(Some(automation.project_id)),
             inserted_at: automation.created_at,
             updated_at: automation.updated_at,
         }
@@ -303,7 +362,7 @@ pub(crate) async fn invoke(
         Ok(()) => match body::read(body, LARGEST, body::PATIENCE).await {
             Err(response) => *response,
             Ok(body) => match opened(&api, &op, &id, &body).await {
-                Ok(opened) => Json(PullRequestRow::from(opened)).into_response(),
+                Ok(opened) => Json(opened).into_response(),
                 Err(error) => {
                     if let code @ (ErrorCode::Forbidden | ErrorCode::NotFound) = error.code() {
                         api.app.audit_refused(&op, "createPullRequest", code);
@@ -317,7 +376,7 @@ pub(crate) async fn invoke(
     response
 }
 
-async fn opened(api: &Api, op: &OpCtx, id: &str, body: &[u8]) -> Result<PullRequest> {
+async fn opened(api: &Api, op: &OpCtx, id: &str, body: &[u8]) -> Result<PullRequestRow> {
     let automation: PrAutomationId = id.parse()?;
     let Invocation { identifier, branch, context, wait, idempotency_key, secrets } = invocation(body)?;
     let given = |text: Option<String>| text.filter(|text| !text.is_empty());
@@ -330,7 +389,10 @@ async fn opened(api: &Api, op: &OpCtx, id: &str, body: &[u8]) -> Result<PullRequ
         secrets: secrets.unwrap_or_default(),
     };
     let made = Box::pin(api.app.pull_request_create(op, ask, wait.unwrap_or(true)));
-    in_time(api, made).await
+    let opened = in_time(api, made).await?;
+    // It is there: what cannot be looked up now is left out.
+    let seen = in_time(api, Seen::of(api, op, [PullRequestRow::links(&opened)])).await.unwrap_or_default();
+    Ok(PullRequestRow::of(opened, &seen))
 }
 
 /// What a body asks. No error holds a text of it: answers may be secret.
@@ -390,7 +452,7 @@ async fn list<N, T>(
 ) -> Response
 where
     N: Record,
-    T: From<N> + Serialize + Send + 'static,
+    T: Row<N>,
     dyn Store: Records<N>,
 {
     let (parts, _) = request.into_parts();
@@ -407,9 +469,9 @@ where
     });
     let mut response = match recipient(api, party, visit) {
         Err(response) => *response,
-        Ok(recipient) => match page::<N>(api, &op, asked).await {
-            Ok(page) => {
-                let write = move || written_json(&Listed::<T>::of(page), recipient, request_id);
+        Ok(recipient) => match page::<N, T>(api, &op, asked).await {
+            Ok((page, seen)) => {
+                let write = move || written_json(&Listed::<T>::of(page, &seen), recipient, request_id);
                 match tokio::task::spawn_blocking(write).await {
                     Ok(response) => response,
                     Err(cause) => refuse(&Error::internal("writing an answer", cause), request_id),
@@ -430,13 +492,19 @@ where
     response
 }
 
-async fn page<N>(api: &Api, op: &OpCtx, asked: Result<(N::Filter, PageArgs)>) -> Result<Page<N>>
+async fn page<N, T>(api: &Api, op: &OpCtx, asked: Result<(N::Filter, PageArgs)>) -> Result<(Page<N>, Seen)>
 where
     N: Record,
+    T: Row<N>,
     dyn Store: Records<N>,
 {
     let (filter, page) = asked?;
-    in_time(api, api.app.list::<N>(op, &filter, &page)).await
+    let read = async {
+        let page = api.app.list::<N>(op, &filter, &page).await?;
+        let links: Vec<Links> = page.edges.iter().map(|edge| T::links(&edge.node)).collect();
+        Ok::<_, Error>((page, Seen::of(api, op, links).await?))
+    };
+    in_time(api, read).await
 }
 
 async fn in_time<T>(api: &Api, asked: impl Future<Output = Result<T>>) -> Result<T> {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use futures::future::join_all;
 use plural_core::access::Actor;
-use plural_core::ids::PullRequestId;
+use plural_core::ids::{PullRequestId, ScmConnectionId};
 use plural_core::merge_window::{MergeTime, MergeWindows, MergeWish, PrMerging};
 use plural_core::pull_request::{PrStatus, PullRequest};
 use plural_core::pull_request_life::PrMergeMethod;
@@ -36,6 +36,19 @@ pub struct MergeAsk {
     pub in_window: bool,
 }
 
+/// A merge that the console was asked for and whose commit nobody knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadMerge {
+    /// The connection of its pull request.
+    pub connection: ScmConnectionId,
+    /// The repository of that at its host, as `acme/shop`.
+    pub repository: String,
+    /// The address of that.
+    pub url: String,
+    /// Who opened it, and who had the console merge it, as the audit log calls them.
+    pub people: Vec<String>,
+}
+
 /// When pull requests may be merged, and merges that wait for that.
 #[async_trait]
 pub trait PullRequestMergeStore: Send + Sync + 'static {
@@ -60,6 +73,9 @@ pub trait PullRequestMergeStore: Send + Sync + 'static {
     /// Who opened, or had the console merge, pull requests of which one of these is the head or the commit that merged it, as the audit log
     /// calls them.
     async fn pull_request_people(&self, commits: &[String]) -> Result<Vec<String>>;
+    /// Merges that the console was asked for and whose commits nobody knows: of those that are merged, and of all that it was asked for since
+    /// then, which may be.
+    async fn pull_requests_unread_merges(&self, since: DateTime<Utc>) -> Result<Vec<UnreadMerge>>;
     /// Those whose merge is due, at most so many, and those first that wait for longest. An index has them.
     async fn pull_requests_to_merge(&self, now: DateTime<Utc>, most: u64) -> Result<Vec<PullRequestId>>;
 }

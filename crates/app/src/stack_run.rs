@@ -254,7 +254,7 @@ pub trait StackRunStore: Send + Sync + 'static {
     async fn stack_run(&self, id: StackRunId) -> Result<Option<StackRun>>;
     /// The newest run of a stack of those that do not only plan.
     async fn stack_run_newest(&self, stack: StackId) -> Result<Option<StackRun>>;
-    /// The newest run of a stack that applied its code, or found that there was nothing to apply.
+    /// The newest run of a stack that applied its code. One that found that there was nothing to apply is none: nobody agreed to its code.
     async fn stack_run_applied(&self, stack: StackId) -> Result<Option<StackRun>>;
     /// What a queued run takes from other stacks is known, before its code is put together: what goes into it is this from now on, and
     /// its note is gone. `None` where it is elsewhere by now.
@@ -474,7 +474,7 @@ impl App {
         let changed_by = Box::pin(is_own).await?.then_some(user);
         let approver = Approver { user, name: &name, digest, changed_by };
         check_approver(&run, &approver, ctx.now())?;
-        self.run_is_of_others(&run, &name).await?;
+        Box::pin(self.run_is_of_others(&run, &name)).await?;
         self.stack_definition_approvable(ctx, &run).await?;
         let approval = self.approval_signed(
             id,

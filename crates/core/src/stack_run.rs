@@ -223,7 +223,7 @@ pub struct RunSource {
     /// There are more of them than can be told.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more_emails: bool,
-    /// The commits that these are of.
+    /// The commits that were looked at for that, also those that do not change the code.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commits: Vec<String>,
     /// Digest of everything that the code reaches in the repository.

@@ -1,15 +1,17 @@
 //! When pull requests may be merged, and merges that wait for that.
 
+use std::collections::{BTreeSet, HashMap};
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Audited, Write};
 use plural_app::job::NewJob;
-use plural_app::pull_request_merge::PullRequestMergeStore;
-use plural_core::ids::PullRequestId;
+use plural_app::pull_request_merge::{PullRequestMergeStore, UnreadMerge};
+use plural_core::ids::{PullRequestId, ScmConnectionId};
 use plural_core::merge_window::{MergeWindows, PrMerging};
 use plural_core::pull_request::{PrPhase, PrStatus, PullRequest};
 use plural_core::{Error, Result};
-use sea_orm::sea_query::{Condition, Expr, ExprTrait as _, OnConflict};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait as _, OnConflict, Query};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
     QueryOrder, QuerySelect,
@@ -40,9 +42,37 @@ mod merger {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
+/// Commits that are looked up at once: each is bound three times.
+const COMMITS: usize = 160;
+/// Pull requests whose mergers are looked up at once.
+const MERGED: usize = 500;
 const WINDOWS: &str = "windows of merges";
 pub(crate) const WISH: &str = "a merge that waits";
 const WRITING: &str = "recording when a pull request is merged";
+
+/// The commit that merged a pull request, in the words of the index.
+const fn merge_commit(is_postgres: bool) -> &'static str {
+    if is_postgres { "(facts ->> 'mergeCommit')" } else { "json_extract(facts, '$.mergeCommit')" }
+}
+
+impl Database {
+    /// Who had the console merge these.
+    async fn mergers(&self, of: &[Uuid]) -> Result<Vec<(Uuid, String)>> {
+        let mut all = Vec::new();
+        for some in of.chunks(MERGED) {
+            let found: Vec<(Uuid, String)> = merger::Entity::find()
+                .select_only()
+                .columns([merger::Column::PullRequestId, merger::Column::Author])
+                .filter(merger::Column::PullRequestId.is_in(some.iter().copied()))
+                .into_tuple()
+                .all(&self.reader)
+                .await
+                .map_err(db("looking for who merged pull requests"))?;
+            all.extend(found);
+        }
+        Ok(all)
+    }
+}
 
 /// Windows from a column.
 pub(crate) fn read_windows(stored: Option<JsonValue>) -> Result<MergeWindows> {
@@ -147,37 +177,68 @@ impl PullRequestMergeStore for Database {
     }
 
     async fn pull_request_people(&self, commits: &[String]) -> Result<Vec<String>> {
-        let doing = "looking for pull requests of commits";
-        let merged = Expr::cust(if self.is_postgres() {
-            "(facts ->> 'mergeCommit')"
-        } else {
-            "json_extract(facts, '$.mergeCommit')"
-        });
-        let is_of = Condition::any()
-            .add(merged.is_in(commits.iter().map(String::as_str)))
-            .add(row::Column::HeadSha.is_in(commits.iter().map(String::as_str)))
-            .add(row::Column::CommitSha.is_in(commits.iter().map(String::as_str)));
-        let found: Vec<(Uuid, String)> = row::Entity::find()
+        let (mut ids, mut people) = (Vec::new(), BTreeSet::new());
+        for some in commits.chunks(COMMITS) {
+            let merged = Expr::cust(merge_commit(self.is_postgres()));
+            let is_of = Condition::any()
+                .add(merged.is_in(some.iter().map(String::as_str)))
+                .add(row::Column::HeadSha.is_in(some.iter().map(String::as_str)))
+                .add(row::Column::CommitSha.is_in(some.iter().map(String::as_str)));
+            let found: Vec<(Uuid, String)> = row::Entity::find()
+                .select_only()
+                .columns([row::Column::Id, row::Column::Creator])
+                .filter(is_of)
+                .into_tuple()
+                .all(&self.reader)
+                .await
+                .map_err(db("looking for pull requests of commits"))?;
+            for (id, creator) in found {
+                ids.push(id);
+                people.insert(creator);
+            }
+        }
+        people.extend(self.mergers(&ids).await?.into_iter().map(|(_, author)| author));
+        Ok(people.into_iter().collect())
+    }
+
+    async fn pull_requests_unread_merges(&self, since: DateTime<Utc>) -> Result<Vec<UnreadMerge>> {
+        let mut asked = Query::select();
+        asked.column(merger::Column::PullRequestId).from(merger::Entity);
+        let mut lately = asked.clone();
+        lately.and_where(merger::Column::At.gte(since));
+        let may_be_merged = Condition::any()
+            .add(row::Column::Status.eq(PrStatus::Merged.as_str()))
+            .add(row::Column::Id.in_subquery(lately));
+        let found: Vec<(Uuid, Uuid, String, String, String)> = row::Entity::find()
             .select_only()
-            .columns([row::Column::Id, row::Column::Creator])
-            .filter(is_of)
+            .columns([
+                row::Column::Id,
+                row::Column::ConnectionId,
+                row::Column::Repository,
+                row::Column::Url,
+                row::Column::Creator,
+            ])
+            .filter(row::Column::Id.in_subquery(asked))
+            .filter(may_be_merged)
+            .filter(Expr::cust(merge_commit(self.is_postgres())).is_null())
             .into_tuple()
             .all(&self.reader)
             .await
-            .map_err(db(doing))?;
-        let (ids, mut people): (Vec<Uuid>, Vec<String>) = found.into_iter().unzip();
-        let mergers: Vec<String> = merger::Entity::find()
-            .select_only()
-            .column(merger::Column::Author)
-            .filter(merger::Column::PullRequestId.is_in(ids))
-            .into_tuple()
-            .all(&self.reader)
-            .await
-            .map_err(db(doing))?;
-        people.extend(mergers);
-        people.sort_unstable();
-        people.dedup();
-        Ok(people)
+            .map_err(db("looking for merges that are not read back"))?;
+        let ids: Vec<Uuid> = found.iter().map(|(id, ..)| *id).collect();
+        let mut mergers: HashMap<Uuid, Vec<String>> = HashMap::new();
+        for (id, author) in self.mergers(&ids).await? {
+            mergers.entry(id).or_default().push(author);
+        }
+        Ok(found
+            .into_iter()
+            .map(|(id, connection, repository, url, creator)| {
+                let mut people = mergers.remove(&id).unwrap_or_default();
+                people.push(creator);
+                let connection = ScmConnectionId::from_uuid(connection);
+                UnreadMerge { connection, repository, url, people }
+            })
+            .collect())
     }
 
     async fn pull_requests_to_merge(&self, now: DateTime<Utc>, most: u64) -> Result<Vec<PullRequestId>> {

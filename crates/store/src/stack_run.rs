@@ -107,6 +107,7 @@ impl StackRunStore for Database {
         let found = runs()
             .filter(run::Column::StackId.eq(stack.uuid()))
             .filter(run::Column::Kind.eq(RunKind::Apply.as_str()))
+            .filter(run::Column::Phase.eq(RunPhase::Apply.as_str()))
             .filter(run::Column::Status.eq(RunStatus::Successful.as_str()))
             .order_by_desc(run::Column::Number)
             .limit(1)

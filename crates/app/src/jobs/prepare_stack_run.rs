@@ -130,13 +130,14 @@ async fn prepare(app: &App, run: &StackRun) -> Result<Result<RunSource, GitError
         Err(error) => return Ok(Err(told("cannot find the ref", error))),
     };
     let spec = SourceSpec::from(&run.snapshot.git);
+    // Before the turn, which others wait for: it may take a while.
+    let wrote = match authors(app, &access, run, &commit, &spec).await? {
+        Ok(wrote) => wrote,
+        Err(error) => return Ok(Err(error)),
+    };
     let _turn = app.repositories.turns.build(Some(run.project_id)).await;
     let closure_digest = match closure(app, &access, &commit.sha, &spec).await {
         Ok(digest) => digest,
-        Err(error) => return Ok(Err(error)),
-    };
-    let wrote = match authors(app, &access, (run, &stack), &commit, &spec).await? {
-        Ok(wrote) => wrote,
         Err(error) => return Ok(Err(error)),
     };
     if let Err(error) = app.run_allowed(&project, run, (&access, commit.sha.as_str(), &spec)).await? {
@@ -270,7 +271,7 @@ fn short(sha: &str) -> &str {
 async fn authors(
     app: &App,
     access: &GitAccess,
-    (run, stack): (&StackRun, &Stack),
+    run: &StackRun,
     commit: &CommitInfo,
     spec: &SourceSpec,
 ) -> Result<Result<Authors, GitError>> {
@@ -279,7 +280,7 @@ async fn authors(
         return Ok(Ok(Authors { emails: head, commits: Vec::new(), is_whole: true }));
     }
     // Whatever was pushed since the last apply is of this run, also below a commit of somebody else.
-    let last = app.store.stack_run_applied(stack.id).await?;
+    let last = app.store.stack_run_applied(run.stack_id).await?;
     // Where the stack was of another folder then, what is in this one was applied by nobody.
     let is_same = |last: &StackRun| {
         let (was, is) = (&last.snapshot, &run.snapshot);
@@ -287,7 +288,8 @@ async fn authors(
             && was.git.folder == is.git.folder
             && was.git.files == is.git.files
     };
-    let applied = stack.sha.as_deref().filter(|_| last.as_ref().is_some_and(is_same));
+    let last = last.filter(is_same).and_then(|last| last.source);
+    let applied = last.as_ref().map(|source| source.sha.as_str());
     let Authors { emails, mut commits, is_whole } =
         match app.git.authors(access, &commit.sha, applied, spec).await {
             Ok(found) => found,

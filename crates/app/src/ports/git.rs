@@ -97,9 +97,9 @@ pub struct CommitInfo {
 /// Who made what a source is at a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authors {
-    /// E-mail addresses of those who wrote and committed it, as the commits say.
+    /// E-mail addresses of those who wrote and committed what changes it, as the commits say.
     pub emails: Vec<String>,
-    /// The commits that change it.
+    /// All commits that were looked at, also those that do not change it: the last one of a pull request may be one of them.
     pub commits: Vec<String>,
     /// That is all of them; there are too many to tell otherwise.
     pub is_whole: bool,
@@ -250,7 +250,8 @@ pub trait GitPort: Send + Sync + 'static {
     /// The files below a folder at a commit, `""` for the root, and nothing that they lead to. Links are left out.
     async fn folder(&self, access: &GitAccess, sha: &str, folder: &str) -> Result<Vec<FolderFile>, GitError>;
 
-    /// Who wrote and committed what changed a source in the commits that lead to this one and not to the applied one.
+    /// Who wrote and committed what changed a source in the commits that lead to this one and not to the applied one; in all that lead to this
+    /// one where the applied one does not.
     async fn authors(
         &self,
         access: &GitAccess,

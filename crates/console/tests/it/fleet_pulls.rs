@@ -371,7 +371,7 @@ async fn a_merge_while_a_plan_is_made_ends_both(database: TestDatabase) {
     eventually(LONG, async || {
         let all = h.host.statuses(&sha);
         let last = all.iter().rfind(|(context, _)| context == "plural/services");
-        if last.is_none_or(|(_, now)| now != "pending") { Ok(()) } else { Err(format!("{all:?}")) }
+        if last.is_some_and(|(_, now)| now != "pending") { Ok(()) } else { Err(format!("{all:?}")) }
     })
     .await;
     assert!(h.host.comments(number).len() < 2, "{:?}", h.host.comments(number));

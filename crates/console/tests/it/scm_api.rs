@@ -12,7 +12,11 @@ const PULL_REQUESTS: &str = "/v1/api/scm/pullrequests";
 const AUTOMATIONS: &str = "/v1/api/scm/prautomations";
 const SECRET: &str = "s3cr3t-answer-5d0c7a11";
 
-each_database!(a_script_lists_and_opens, what_is_not_for_somebody_is_hidden_or_refused);
+each_database!(
+    a_script_lists_and_opens,
+    what_is_not_for_somebody_is_hidden_or_refused,
+    whoever_sees_a_thing_is_told_nothing_of_what_they_do_not_see,
+);
 
 async fn get(t: &TestServer, by: &Person, path: &str) -> Answer {
     let mut request = by.http().get(t.url(path));
@@ -129,6 +133,29 @@ async fn a_script_lists_and_opens(database: TestDatabase) {
     let query = "{ audits(first: 100) { edges { node { action } } } }";
     let audited = t.admin.data(query, json!({})).await.to_string();
     assert!(audited.contains("pullRequest.create"), "{audited}");
+    t.stop().await;
+}
+
+async fn whoever_sees_a_thing_is_told_nothing_of_what_they_do_not_see(database: TestDatabase) {
+    let t = TestServer::on(&database).await;
+    let host = ScmServer::start(ScmDialect::Gitea).unwrap();
+    let (_, automation) = automation(&t, &host, "add-app").await;
+    let only = t.admin.add_user("only@example.com").await;
+    let update = "mutation ($id: ID!, $a: PrAutomationAttributes!) { updatePrAutomation(id: $id, attributes: $a) { id } }";
+    let bindings = json!({"readBindings": [{"userId": only.id}]});
+    t.admin.data(update, json!({"id": automation, "a": bindings})).await;
+    let query = "query ($id: ID!) { prAutomation(id: $id) { project { id } } }";
+    for (person, project) in [(&only, Value::Null), (&t.reader, json!(t.project))] {
+        let found = rows(&get(&t, person, AUTOMATIONS).await);
+        let [row] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((&row["id"], &row["projectId"]), (&json!(automation), &project), "{row}");
+        let told = person.data(query, json!({"id": automation})).await["prAutomation"].clone();
+        assert_eq!(
+            told["project"].get("id").unwrap_or(&Value::Null),
+            &project,
+            "GraphQL says the same: {told}"
+        );
+    }
     t.stop().await;
 }
 

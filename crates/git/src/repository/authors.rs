@@ -1,6 +1,9 @@
 //! Who made what a source is at a commit: [`Authors`].
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::{Duration, Instant},
+};
 
 use super::Repository;
 use crate::{
@@ -9,17 +12,23 @@ use crate::{
     objects::Oid,
 };
 
-/// Commits that are looked at, at most.
+/// Commits that are walked, at most.
 const MOST_SEEN: usize = 10_000;
 /// Commits that change a source and are taken, at most.
 const MOST: usize = 1_000;
+/// Commits at which a source is read, at most: some that are walked have thousands of parents.
+const MOST_READ: usize = MOST_SEEN + MOST;
+/// Commits among which the applied one is looked for, at most.
+const MOST_LOOKED: usize = 100_000;
+/// How long all of that may take.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Who made what a source is at a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authors {
-    /// E-mail addresses of those who wrote and committed, in lower case.
+    /// E-mail addresses of those who wrote and committed what changes the source, in lower case.
     pub emails: BTreeSet<String>,
-    /// Commits that change the source.
+    /// All commits that were walked, also those that do not change the source: the last one of a branch may be one of them.
     pub commits: Vec<Oid>,
     /// That is all of them; there are too many to tell otherwise.
     pub is_whole: bool,
@@ -44,40 +53,73 @@ impl Source {
 
 impl Repository {
     /// Who wrote and committed what changed a source: in the commits that lead to `tip` and not to `applied`, or in all that lead to `tip`
-    /// where there is no such commit. One that merges counts where the source is another one than in one of those that it merges.
+    /// where that one does not: what it undid may be there again. One that merges counts where the source is another one than in one of those
+    /// that it merges.
     ///
     /// # Errors
     /// [`Error::CommitMissing`] without `tip`; [`Error::Corrupt`] where a commit cannot be read.
     pub fn authors(&self, tip: Oid, applied: Option<Oid>, source: &ServiceSource) -> Result<Authors> {
-        let hidden = match applied.map(|id| self.commit(id)) {
-            Some(Ok(commit)) => Some(commit.id.0),
-            // Nobody has it any more: whatever leads to the other one is new.
-            Some(Err(Error::CommitMissing { .. })) | None => None,
-            Some(Err(error)) => return Err(error),
+        let until = Instant::now() + PATIENCE;
+        let hidden = match applied {
+            Some(applied) if self.leads_to(applied, tip, until)? => Some(applied.0),
+            Some(_) | None => None,
         };
         let repo = self.local();
         let walk = repo.rev_walk([tip.0]).with_hidden(hidden).all();
         let walk = walk.map_err(|error| self.damaged(error))?;
         let mut found = Authors { emails: BTreeSet::new(), commits: Vec::new(), is_whole: true };
-        let mut known = HashMap::new();
-        for (seen, info) in walk.enumerate() {
-            if seen == MOST_SEEN || found.commits.len() == MOST {
-                found.is_whole = false;
+        let (mut known, mut changing) = (HashMap::new(), 0);
+        for info in walk {
+            found.is_whole = found.commits.len() < MOST_SEEN && changing < MOST;
+            if !found.is_whole {
                 break;
             }
             let commit = self.commit(Oid(info.map_err(|error| self.damaged(error))?.id))?;
+            found.commits.push(commit.id);
             let now = self.source_at(commit.id, source, &mut known)?;
             let mut changes = commit.parents.is_empty() && now != Source::Absent;
             for parent in &commit.parents {
-                changes |= now.differs(self.source_at(*parent, source, &mut known)?);
+                if known.len() >= MOST_READ || Instant::now() >= until {
+                    found.is_whole = false;
+                    changes = true;
+                    break;
+                }
+                if now.differs(self.source_at(*parent, source, &mut known)?) {
+                    changes = true;
+                    break;
+                }
             }
             if changes {
+                changing += 1;
                 let emails = [commit.author_email, commit.committer_email];
                 found.emails.extend(emails.map(|email| email.to_lowercase()));
-                found.commits.push(commit.id);
+            }
+            if !found.is_whole {
+                break;
             }
         }
         Ok(found)
+    }
+
+    /// Whether a commit is there and leads to another one; `false` also where that cannot be told with what may be spent on it.
+    fn leads_to(&self, commit: Oid, tip: Oid, until: Instant) -> Result<bool> {
+        match self.commit(commit) {
+            Ok(_) => {}
+            // Nobody has it any more.
+            Err(Error::CommitMissing { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        let repo = self.local();
+        let walk = repo.rev_walk([tip.0]).all().map_err(|error| self.damaged(error))?;
+        for info in walk.take(MOST_LOOKED) {
+            if info.map_err(|error| self.damaged(error))?.id == commit.0 {
+                return Ok(true);
+            }
+            if Instant::now() >= until {
+                break;
+            }
+        }
+        Ok(false)
     }
 
     fn source_at(

@@ -52,6 +52,66 @@ async fn those_count_whose_commits_change_the_source_since_the_applied_one() {
 }
 
 #[tokio::test]
+async fn all_counts_where_the_applied_commit_does_not_lead_there() {
+    let git = GitRemote::new().unwrap();
+    git.push_files([("web/a.yaml", "a: 1\n"), ("api/b.yaml", "b: 1\n")]).unwrap();
+    commits(&git, "main", &[("mallory@example.com", "web/a.yaml", "a: 2\n")]);
+    git.set_ref("refs/heads/undone", "main").unwrap();
+    let applied = commits(&git, "undone", &[("bob@example.com", "web/a.yaml", "a: 1\n")]);
+    let tip = commits(&git, "main", &[("carol@example.com", "api/b.yaml", "b: 2\n")]);
+    let (_home, repository) = in_place(&git).await;
+    // What was undone where it was applied last is there again; also where the tip leads to the applied commit.
+    let back = git.resolve("refs/heads/main~1").unwrap();
+    for tip in [tip, back] {
+        let found = emails(&repository, &tip, Some(oid(&applied)));
+        assert_eq!(found, ["mallory@example.com", "test@example.com"], "{tip}");
+    }
+}
+
+#[tokio::test]
+async fn commits_that_do_not_change_the_source_are_told_without_their_authors() {
+    let git = GitRemote::new().unwrap();
+    let begin = git.push_files([("web/a.yaml", "a: 1\n"), ("api/b.yaml", "b: 1\n")]).unwrap();
+    let changes = commits(&git, "main", &[("ada@example.com", "web/a.yaml", "a: 2\n")]);
+    // The last one of a branch that was put on top of the base.
+    let last = commits(&git, "main", &[("bob@example.com", "api/b.yaml", "b: 2\n")]);
+    let tip = commits(&git, "main", &[("bob@example.com", "api/b.yaml", "b: 3\n")]);
+    let (_home, repository) = in_place(&git).await;
+    let source = ServiceSource::new("web").unwrap();
+    let found = repository.authors(oid(&tip), Some(oid(&begin)), &source).unwrap();
+    assert!(found.is_whole);
+    assert_eq!(found.commits, [tip, last, changes].map(|sha| oid(&sha)));
+    assert_eq!(found.emails.into_iter().collect::<Vec<_>>(), ["ada@example.com"]);
+}
+
+#[tokio::test]
+async fn a_commit_of_too_many_parents_is_told_as_such() {
+    let git = GitRemote::new().unwrap();
+    let begin = git.push_files([("web/a.yaml", "a: 1\n")]).unwrap();
+    git.import(|out| {
+        let parents = 11_100;
+        for at in 1..=parents {
+            writeln!(out, "commit refs/heads/parent\nmark :{at}")?;
+            writeln!(out, "committer Somebody <ada@example.com> {} +0000", 1_800_000_000 + at)?;
+            writeln!(out, "data 1\np\nfrom refs/heads/main^0\n")?;
+        }
+        writeln!(out, "commit refs/heads/main\ncommitter Somebody <ada@example.com> 1900000000 +0000")?;
+        writeln!(out, "data 1\nm\nfrom refs/heads/main^0")?;
+        for at in 1..=parents {
+            writeln!(out, "merge :{at}")?;
+        }
+        writeln!(out)?;
+        Ok(())
+    })
+    .unwrap();
+    let tip = git.resolve("refs/heads/main").unwrap();
+    let (_home, repository) = in_place(&git).await;
+    let source = ServiceSource::new("web").unwrap();
+    let found = repository.authors(oid(&tip), Some(oid(&begin)), &source).unwrap();
+    assert!(!found.is_whole && found.commits.len() == 1, "{}", found.commits.len());
+}
+
+#[tokio::test]
 async fn whoever_merges_what_changes_the_source_counts() {
     let git = GitRemote::new().unwrap();
     let begin = git.push_files([("web/a.yaml", "a: 1\n"), ("api/b.yaml", "b: 1\n")]).unwrap();

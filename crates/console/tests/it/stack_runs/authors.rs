@@ -6,7 +6,11 @@ use serde_json::json;
 
 use super::world::World;
 
-each_database!(a_commit_on_top_hides_nobody, code_of_a_folder_that_was_never_applied_is_new);
+each_database!(
+    a_commit_on_top_hides_nobody,
+    a_run_that_applied_nothing_hides_nobody,
+    code_of_a_folder_that_was_never_applied_is_new,
+);
 
 /// Commits that come at once: the address of whoever made each, a file and its content.
 fn push(w: &World, commits: &[(&str, &str, &str)]) {
@@ -53,6 +57,29 @@ async fn a_commit_on_top_hides_nobody(database: TestDatabase) {
     assert!(own.outcome() == "FORBIDDEN" && own.message().contains("wrote"), "{own:?}");
     // What was applied before is not of this run.
     assert_eq!(w.approve(&before, &run, &run["plan"]["digest"]).await.outcome(), "OK");
+    w.t.stop().await;
+}
+
+/// Nobody agreed to code whose plan had no changes: whoever wrote it approves as little what a later commit makes of it.
+async fn a_run_that_applied_nothing_hides_nobody(database: TestDatabase) {
+    let w = World::new(&database, json!({"approval": true, "forbidSelfApproval": true})).await;
+    let writer = w.t.admin.add_user("writer@example.com").await;
+    assert_eq!(w.update(json!({"writeBindings": [{"userId": writer.id}]})).await.outcome(), "OK");
+    w.plans(1, 1).await;
+    let run = w.run(1, "PENDING_APPROVAL").await;
+    assert_eq!(w.approve(&w.t.admin, &run, &run["plan"]["digest"]).await.outcome(), "OK");
+    w.applies(1).await;
+    w.run(1, "SUCCESSFUL").await;
+
+    push(&w, &[("writer@example.com", "infra/main.sh", "if false; then echo 2; fi\n")]);
+    w.plans(2, 0).await;
+    w.run(2, "SUCCESSFUL").await;
+    push(&w, &[("somebody@example.com", "infra/main.sh", "if true; then echo 2; fi\n")]);
+    w.plans(3, 1).await;
+    let run = w.run(3, "PENDING_APPROVAL").await;
+    let own = w.approve(&writer, &run, &run["plan"]["digest"]).await;
+    assert!(own.outcome() == "FORBIDDEN" && own.message().contains("wrote"), "{own:?}");
+    assert_eq!(w.approve(&w.t.admin, &run, &run["plan"]["digest"]).await.outcome(), "OK");
     w.t.stop().await;
 }
 

@@ -446,7 +446,8 @@ impl App {
         ours: &[PullRequest],
     ) -> Result<()> {
         let listed = match host.open_pull_requests(repository).await {
-            Ok(listed) => listed,
+            // One that is not listed is read by its number.
+            Ok((listed, _)) => listed,
             Err(error) if error.cause == HostCause::Later => return Err(error.into()),
             // The repository is gone, or the host tells of one of them what nobody can read.
             Err(error) => {

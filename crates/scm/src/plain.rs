@@ -16,9 +16,9 @@ use crate::{
     error::{Cause, Error, Result},
     names::{BranchName, CommitId, FilePath, Repository},
     port::{
-        Change, ChangedFile, Committed, EntryKind, Followed, GitHost, List, MergeMethod, NewCommit,
-        NewPullRequest, Onto, Opened, Person, PullRequest, PullRequestEdit, Review, Scope, Status, TreeEntry,
-        WebhookSpec,
+        Change, ChangedFile, CommitTold, Committed, EntryKind, Followed, GitHost, List, MergeMethod,
+        NewCommit, NewPullRequest, Onto, Opened, Person, PullRequest, PullRequestEdit, Review, Scope, Status,
+        TreeEntry, WebhookSpec,
     },
 };
 
@@ -283,6 +283,15 @@ impl GitHost for Plain {
                 Err(error.with_cause(cause))
             }
         }
+    }
+
+    async fn commit_told(&self, repository: &Repository, commit: &CommitId) -> Result<CommitTold> {
+        let commit = oid(commit)?;
+        let mirror = self.with(repository, commit).await?;
+        let read = blocking(move || mirror.commit(commit)).await?;
+        let parents: Result<Vec<CommitId>> =
+            read.parents.iter().map(|parent| common::commit_id(&parent.to_hex())).collect();
+        Ok(CommitTold { parents: parents?, message: read.message })
     }
 
     async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()> {

@@ -96,6 +96,15 @@ pub struct Committed {
     pub parent: CommitId,
 }
 
+/// What a host tells of a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitTold {
+    /// The commits that it is on top of.
+    pub parents: Vec<CommitId>,
+    /// Its message.
+    pub message: String,
+}
+
 /// How a branch stands over the one that it is to go into.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Followed {
@@ -394,6 +403,10 @@ pub trait GitHost: Send + Sync + fmt::Debug {
     /// Makes a commit, all of it or nothing. [`Cause::Moved`](crate::Cause::Moved) when `parent` is not the head,
     /// [`Cause::Conflict`](crate::Cause::Conflict) when a new branch is there or a file to delete is not.
     async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed>;
+    /// What a commit tells of itself.
+    async fn commit_told(&self, repository: &Repository, _commit: &CommitId) -> Result<CommitTold> {
+        Err(Error::new(Cause::Unsupported, format!("commits of {repository} are not read from this host")))
+    }
     /// Removes a branch while it is at this commit, else [`Cause::Moved`]; one that is gone is no error. A host whose API binds no removal to a
     /// commit is asked for the branch's head right before.
     async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()>;

@@ -11,6 +11,7 @@ use crate::api_server::{Answer, Person, TestServer, local_config};
 each_database!(
     a_branch_is_made_and_followed_until_it_is_merged,
     a_branch_that_is_gone_is_closed_and_a_squash_is_a_merge,
+    a_push_that_is_not_answered_is_found,
     what_plain_git_does_not_have_is_refused,
 );
 
@@ -157,6 +158,22 @@ async fn a_branch_that_is_gone_is_closed_and_a_squash_is_a_merge(database: TestD
     w.git.require("git", TOKEN);
     let now = w.refresh(&open["id"]).await;
     assert_eq!((&now["status"], &now["readError"]), (&json!("OPEN"), &Value::Null), "{now}");
+    w.t.stop().await;
+}
+
+async fn a_push_that_is_not_answered_is_found(database: TestDatabase) {
+    let w = World::on(&database).await;
+    let main = w.remote.resolve("refs/heads/main").unwrap();
+    // The branch is there when the hook runs, and whoever pushed does not hear so.
+    let hook = w.remote.path().join("hooks/post-receive");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, "#!/bin/sh\nkill -9 $PPID\n").unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let made = w.make("shop").await;
+    assert_eq!((&made["phase"], &made["error"]), (&json!("OPENED"), &Value::Null), "{made}");
+    let commit = w.remote.resolve("refs/heads/shop").unwrap();
+    assert_eq!(made["commit"], json!(commit), "{made}");
+    assert_eq!(w.remote.resolve("refs/heads/shop^").unwrap(), main);
     w.t.stop().await;
 }
 

@@ -251,7 +251,10 @@ impl App {
         let (Some(base), Some(commit)) = (&before.life.facts.base, &before.progress.commit) else {
             return Err(Error::conflict("it is not recorded which branch it goes to, and with which commit"));
         };
-        let HostBranch { status, head, base: has } = host.follow(repository, branch, base, commit).await?;
+        // People change it, and merge what they made of it.
+        let last = before.life.head.as_deref().filter(|head| head != commit);
+        let followed = host.follow(repository, branch, base, commit, last).await?;
+        let HostBranch { status, head, base: has } = followed;
         let mut life = PrLife { read_at: Some(at), ..before.life.clone() };
         life.facts.error = None;
         if head.is_some() {

@@ -406,16 +406,24 @@ impl Host for Connected {
         self.host.delete_branch(&repository(of)?, &branch(name)?, &commit_id(at)?).await.map_err(told)
     }
 
-    async fn follow(&self, of: &str, name: &str, base: &str, commit: &str) -> HostResult<HostBranch> {
+    async fn follow(
+        &self,
+        of: &str,
+        name: &str,
+        base: &str,
+        commit: &str,
+        last: Option<&str>,
+    ) -> HostResult<HostBranch> {
         let (name, base) = (branch(name)?, branch(base)?);
-        let followed = self.host.follow(&repository(of)?, &name, &base, &commit_id(commit)?).await;
-        let Followed { head, base, is_merged } = followed.map_err(told)?;
+        let (commit, last) = (commit_id(commit)?, last.map(commit_id).transpose()?);
+        let followed = self.host.follow(&repository(of)?, &name, &base, &commit, last.as_ref()).await;
+        let Followed { head, base, is_merged, is_bare } = followed.map_err(told)?;
         let status = match (is_merged, &head) {
             (true, _) => PrStatus::Merged,
             (false, Some(_)) => PrStatus::Open,
             (false, None) => PrStatus::Closed,
         };
-        let head = head.map(|head| head.as_str().to_owned());
+        let head = head.filter(|_| !is_bare).map(|head| head.as_str().to_owned());
         Ok(HostBranch { status, head, base: base.as_str().to_owned() })
     }
 

@@ -166,7 +166,7 @@ pub struct HostPull {
 pub struct HostBranch {
     /// Merged: the other branch has all of it. Closed: it is gone, and was not merged.
     pub status: PrStatus,
-    /// The commit that it is at; nothing of one that is gone.
+    /// The commit that it is at; nothing of one that is gone, or that has nothing of its own any more.
     pub head: Option<String>,
     /// The commit that the branch is at that it goes to.
     pub base: String,
@@ -193,13 +193,15 @@ pub trait Host: HostPulls {
     async fn is_commit(&self, repository: &str, id: &str, commit: &HostCommit) -> HostResult<Option<bool>>;
     /// Removes a branch while it is at this commit, else [`HostCause::Moved`]; one that is gone is no error.
     async fn delete_branch(&self, repository: &str, branch: &str, at: &str) -> HostResult<()>;
-    /// How a branch, made with this commit, stands over the one that it is to go into: for a host without pull requests.
+    /// How a branch, made with this commit and seen at another one last, stands over the one that it is to go into: for a host without pull
+    /// requests. [`HostCause::Conflict`] where that cannot be told any more.
     async fn follow(
         &self,
         repository: &str,
         branch: &str,
         base: &str,
         commit: &str,
+        last: Option<&str>,
     ) -> HostResult<HostBranch>;
     /// Opens a pull request, or gives the one that is open for these branches.
     async fn open(&self, repository: &str, new: &HostNewPullRequest) -> HostResult<HostOpened>;

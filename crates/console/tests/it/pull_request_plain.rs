@@ -158,6 +158,17 @@ async fn a_branch_that_is_gone_is_closed_and_a_squash_is_a_merge(database: TestD
     w.git.require("git", TOKEN);
     let now = w.refresh(&open["id"]).await;
     assert_eq!((&now["status"], &now["readError"]), (&json!("OPEN"), &Value::Null), "{now}");
+    // Somebody puts another commit in its place, and merges that.
+    let amended = w.make("amended").await;
+    w.remote.set_ref("refs/heads/amended", "refs/heads/main").unwrap();
+    let now = w.refresh(&amended["id"]).await;
+    assert_eq!((&now["status"], &now["head"]), (&json!("OPEN"), &amended["commit"]), "{now}");
+    let other = w.remote.commit("amended").file("apps/amended.yaml", "name: other\n").push().unwrap();
+    let now = w.refresh(&amended["id"]).await;
+    assert_eq!((&now["status"], &now["head"]), (&json!("OPEN"), &json!(other)), "{now}");
+    w.remote.set_ref("refs/heads/main", "refs/heads/amended").unwrap();
+    w.remote.delete_ref("refs/heads/amended").unwrap();
+    assert_eq!(w.refresh(&amended["id"]).await["status"], "MERGED");
     w.t.stop().await;
 }
 

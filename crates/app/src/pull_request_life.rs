@@ -32,7 +32,9 @@ const POLLED_EVERY: TimeDelta = TimeDelta::minutes(5);
 const READ_EVERY: TimeDelta = TimeDelta::hours(1);
 /// Of those, so many for each list.
 const READ_AT_A_TIME: usize = 5;
-/// Branches of plain git that are looked at, so many of a repository in one pass: each is a fetch.
+/// How long the poll waits for one repository: others wait, too.
+const POLLED_FOR: std::time::Duration = std::time::Duration::from_mins(1);
+/// Branches of plain git that are looked at, so many of a repository in one pass.
 const BRANCHES_AT_A_TIME: usize = 20;
 /// Pull requests that a host cannot answer about, one after the other, until it counts as down.
 const DOWN_AFTER: usize = 3;
@@ -365,7 +367,7 @@ impl App {
 
     /// Lists repositories of one host, until it says that it cannot answer now.
     async fn pull_requests_poll(&self, id: ScmConnectionId, repositories: Vec<String>) -> Result<()> {
-        let mut is_down = false;
+        let (mut is_down, mut slow) = (false, 0);
         let found = match self.scm_host(id).await {
             Ok(found) => Some(found),
             Err(error @ Error::Internal { .. }) => return Err(error),
@@ -381,14 +383,25 @@ impl App {
             if is_down || ours.is_empty() {
                 continue;
             }
-            let polled = match &found {
-                Some((connection, _)) if connection.kind == ScmType::Plain => {
-                    self.pull_requests_branches(&ours).await
+            let polling = async {
+                match &found {
+                    Some((connection, _)) if connection.kind == ScmType::Plain => {
+                        self.pull_requests_branches(&ours).await
+                    }
+                    Some((connection, host)) if connection.spec.allows(&repository) => {
+                        self.pull_requests_compare((id, host), &repository, &ours).await
+                    }
+                    Some(_) | None => self.pull_requests_unlisted(&ours).await,
                 }
-                Some((connection, host)) if connection.spec.allows(&repository) => {
-                    self.pull_requests_compare((id, host), &repository, &ours).await
-                }
-                Some(_) | None => self.pull_requests_unlisted(&ours).await,
+            };
+            let Ok(polled) = tokio::time::timeout(POLLED_FOR, Box::pin(polling)).await else {
+                tracing::warn!(connection.id = %id, repository, "a repository answers too slowly to poll its pull requests");
+                slow += 1;
+                is_down = slow >= DOWN_AFTER;
+                // A job may take its time, and fetch what the next pass has then.
+                let oldest = ours.iter().min_by_key(|one| one.life.read_at).map(|one| one.id);
+                self.pull_requests_ask(oldest.into_iter().collect()).await?;
+                continue;
             };
             match polled {
                 Ok(()) => {}
@@ -402,12 +415,32 @@ impl App {
         Ok(())
     }
 
-    /// Looks at branches of a repository of plain git, at those first that nobody looked at for longest.
+    /// Looks at branches of a repository of plain git, at those first that nobody looked at for longest. At all of them at once: whoever waits
+    /// for a fetch of the repository takes what it gives, and none has one of its own.
     async fn pull_requests_branches(&self, ours: &[PullRequest]) -> Result<()> {
         let mut all: Vec<_> = ours.iter().filter_map(|one| Some((one, one.place().ok()?))).collect();
         all.sort_by_key(|(one, _)| one.life.read_at);
         all.truncate(BRANCHES_AT_A_TIME);
-        self.pull_requests_reread(all).await
+        let count = all.len();
+        let mut reads = Vec::with_capacity(count);
+        for (one, place) in all {
+            reads.push(async move { (one.id, Box::pin(self.pull_request_reread_at(one, place)).await) });
+        }
+        let mut failed = 0;
+        for (id, read) in join_all(reads).await {
+            match read {
+                Ok(_) => {}
+                Err(error @ Error::Unavailable { .. }) => {
+                    failed += 1;
+                    if failed == count {
+                        return Err(error);
+                    }
+                    tracing::warn!(pull_request.id = %id, %error, "a pull request is not read back now");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Of those that no list tells of, reads some back that were not for a while: each says how it stands, or why nobody knows.

@@ -12,6 +12,7 @@ each_database!(
     a_branch_is_made_and_followed_until_it_is_merged,
     a_branch_that_is_gone_is_closed_and_a_squash_is_a_merge,
     a_push_that_is_not_answered_is_found,
+    branches_of_a_repository_share_a_fetch,
     what_plain_git_does_not_have_is_refused,
 );
 
@@ -185,6 +186,36 @@ async fn a_push_that_is_not_answered_is_found(database: TestDatabase) {
     let commit = w.remote.resolve("refs/heads/shop").unwrap();
     assert_eq!(made["commit"], json!(commit), "{made}");
     assert_eq!(w.remote.resolve("refs/heads/shop^").unwrap(), main);
+    w.t.stop().await;
+}
+
+async fn branches_of_a_repository_share_a_fetch(database: TestDatabase) {
+    const BRANCHES: u64 = 8;
+    let w = World::on(&database).await;
+    let mut made = Vec::new();
+    for branch in 0..BRANCHES {
+        made.push(w.make(&format!("shop-{branch}")).await["id"].clone());
+    }
+    for branch in 0..BRANCHES {
+        w.remote.delete_ref(&format!("refs/heads/shop-{branch}")).unwrap();
+    }
+    let before = w.git.requests();
+    w.t.sql("UPDATE pull_requests SET polled_at = NULL").await;
+    let app = w.t.console.app();
+    eventually(RETRIED, async || {
+        app.pull_requests_tend().await.unwrap();
+        for id in &made {
+            let now = read(&w.t.admin, id).await;
+            if now["status"] != "CLOSED" {
+                return Err(now.to_string());
+            }
+        }
+        Ok(())
+    })
+    .await;
+    // A fetch is two requests at least.
+    let asked = w.git.requests() - before;
+    assert!(asked < 2 * BRANCHES, "{asked} requests for {BRANCHES} branches of one repository");
     w.t.stop().await;
 }
 

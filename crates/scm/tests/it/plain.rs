@@ -80,6 +80,8 @@ async fn a_branch_is_made_changed_and_removed() {
     let done = host.commit(repository, &new).await.unwrap();
     assert_eq!(world.remote.resolve("refs/heads/plural/update-1").unwrap(), done.commit.as_str());
     assert_eq!(world.remote.resolve("refs/heads/plural/update-1^").unwrap(), new.parent.as_str());
+    let told = host.commit_told(repository, &done.commit).await.unwrap();
+    assert_eq!((told.parents, told.message.trim()), (vec![new.parent.clone()], new.message.trim()));
     let shown = world.remote.git(["log", "-1", "--format=%an %ae %cn %s", done.commit.as_str()]).unwrap();
     assert_eq!(shown.trim(), "Ada ada@example.com Plural Update the fleet");
     let tree = host.tree(repository, &done.commit).await.unwrap().items;

@@ -77,6 +77,7 @@ mod project_limits;
 pub mod project_stack_rules;
 pub mod proxy;
 pub mod pull_request;
+mod pull_request_found;
 mod pull_request_governance;
 pub mod pull_request_key;
 pub mod pull_request_life;

@@ -32,7 +32,9 @@ const POLLED_EVERY: TimeDelta = TimeDelta::minutes(5);
 const READ_EVERY: TimeDelta = TimeDelta::hours(1);
 /// Of those, so many for each list.
 const READ_AT_A_TIME: usize = 5;
-/// Branches of plain git that are looked at, so many of a repository in one pass: each is a fetch.
+/// How long the poll waits for one repository: others wait, too.
+const POLLED_FOR: std::time::Duration = std::time::Duration::from_mins(1);
+/// Branches of plain git that are looked at, so many of a repository in one pass.
 const BRANCHES_AT_A_TIME: usize = 20;
 /// Pull requests that a host cannot answer about, one after the other, until it counts as down.
 const DOWN_AFTER: usize = 3;
@@ -251,7 +253,10 @@ impl App {
         let (Some(base), Some(commit)) = (&before.life.facts.base, &before.progress.commit) else {
             return Err(Error::conflict("it is not recorded which branch it goes to, and with which commit"));
         };
-        let HostBranch { status, head, base: has } = host.follow(repository, branch, base, commit).await?;
+        // People change it, and merge what they made of it.
+        let last = before.life.head.as_deref().filter(|head| head != commit);
+        let followed = host.follow(repository, branch, base, commit, last).await?;
+        let HostBranch { status, head, base: has } = followed;
         let mut life = PrLife { read_at: Some(at), ..before.life.clone() };
         life.facts.error = None;
         if head.is_some() {
@@ -362,7 +367,7 @@ impl App {
 
     /// Lists repositories of one host, until it says that it cannot answer now.
     async fn pull_requests_poll(&self, id: ScmConnectionId, repositories: Vec<String>) -> Result<()> {
-        let mut is_down = false;
+        let (mut is_down, mut slow) = (false, 0);
         let found = match self.scm_host(id).await {
             Ok(found) => Some(found),
             Err(error @ Error::Internal { .. }) => return Err(error),
@@ -378,14 +383,25 @@ impl App {
             if is_down || ours.is_empty() {
                 continue;
             }
-            let polled = match &found {
-                Some((connection, _)) if connection.kind == ScmType::Plain => {
-                    self.pull_requests_branches(&ours).await
+            let polling = async {
+                match &found {
+                    Some((connection, _)) if connection.kind == ScmType::Plain => {
+                        self.pull_requests_branches(&ours).await
+                    }
+                    Some((connection, host)) if connection.spec.allows(&repository) => {
+                        self.pull_requests_compare((id, host), &repository, &ours).await
+                    }
+                    Some(_) | None => self.pull_requests_unlisted(&ours).await,
                 }
-                Some((connection, host)) if connection.spec.allows(&repository) => {
-                    self.pull_requests_compare((id, host), &repository, &ours).await
-                }
-                Some(_) | None => self.pull_requests_unlisted(&ours).await,
+            };
+            let Ok(polled) = tokio::time::timeout(POLLED_FOR, Box::pin(polling)).await else {
+                tracing::warn!(connection.id = %id, repository, "a repository answers too slowly to poll its pull requests");
+                slow += 1;
+                is_down = slow >= DOWN_AFTER;
+                // A job may take its time, and fetch what the next pass has then.
+                let oldest = ours.iter().min_by_key(|one| one.life.read_at).map(|one| one.id);
+                self.pull_requests_ask(oldest.into_iter().collect()).await?;
+                continue;
             };
             match polled {
                 Ok(()) => {}
@@ -399,12 +415,32 @@ impl App {
         Ok(())
     }
 
-    /// Looks at branches of a repository of plain git, at those first that nobody looked at for longest.
+    /// Looks at branches of a repository of plain git, at those first that nobody looked at for longest. At all of them at once: whoever waits
+    /// for a fetch of the repository takes what it gives, and none has one of its own.
     async fn pull_requests_branches(&self, ours: &[PullRequest]) -> Result<()> {
         let mut all: Vec<_> = ours.iter().filter_map(|one| Some((one, one.place().ok()?))).collect();
         all.sort_by_key(|(one, _)| one.life.read_at);
         all.truncate(BRANCHES_AT_A_TIME);
-        self.pull_requests_reread(all).await
+        let count = all.len();
+        let mut reads = Vec::with_capacity(count);
+        for (one, place) in all {
+            reads.push(async move { (one.id, Box::pin(self.pull_request_reread_at(one, place)).await) });
+        }
+        let mut failed = 0;
+        for (id, read) in join_all(reads).await {
+            match read {
+                Ok(_) => {}
+                Err(error @ Error::Unavailable { .. }) => {
+                    failed += 1;
+                    if failed == count {
+                        return Err(error);
+                    }
+                    tracing::warn!(pull_request.id = %id, %error, "a pull request is not read back now");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Of those that no list tells of, reads some back that were not for a while: each says how it stands, or why nobody knows.
@@ -446,7 +482,8 @@ impl App {
         ours: &[PullRequest],
     ) -> Result<()> {
         let listed = match host.open_pull_requests(repository).await {
-            Ok(listed) => listed,
+            // One that is not listed is read by its number.
+            Ok((listed, _)) => listed,
             Err(error) if error.cause == HostCause::Later => return Err(error.into()),
             // The repository is gone, or the host tells of one of them what nobody can read.
             Err(error) => {

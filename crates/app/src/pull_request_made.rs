@@ -1,11 +1,12 @@
 //! What an automation makes of a repository at a commit: for a pull request, and for a look at what it would be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::{StreamExt as _, future::join, stream};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use plural_core::form::{FormQuestion, answers};
 use plural_core::pr_automation_spec::PrAutomationSpec;
 use plural_core::pr_instance::{PrGenerated, PrInstanceFile, PrParts, file_digest};
@@ -31,6 +32,8 @@ pub(crate) const MAX_BYTES: usize = 64 << 20;
 pub(crate) const AT_ONCE: usize = 8;
 /// Shortest secret that is looked for.
 const MIN_SECRET: usize = 4;
+/// What many programs escape in addresses.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// What somebody asked an automation for, and the automation as it was then: each repetition makes the same. It has no `Debug`.
 #[derive(Serialize, Deserialize)]
@@ -339,8 +342,10 @@ fn leaked(
     made: &Made,
 ) -> Result<Option<(String, String)>> {
     for (name, secret) in secrets(questions, given)? {
-        let coded = STANDARD.encode(&secret);
-        let holds = |bytes: &[u8]| contains(bytes, secret.as_bytes()) || contains(bytes, coded.as_bytes());
+        let forms = forms_of(&secret);
+        let holds = |bytes: &[u8]| {
+            forms.iter().any(|form| contains(bytes, form.as_bytes())) || is_in_block(bytes, &secret)
+        };
         for (path, after) in &made.after.changes {
             // A name of a file that is said in an error must not tell it either.
             if path.contains(&secret) {
@@ -356,6 +361,37 @@ fn leaked(
         }
     }
     Ok(None)
+}
+
+/// How a value is written into files: as it is, in Base64, in an address, and with what JSON, TOML, YAML and HCL escape.
+fn forms_of(secret: &str) -> BTreeSet<String> {
+    let escaped = |text: &str| {
+        let quoted = Value::from(text).to_string();
+        quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
+    };
+    // A text of several lines may stand in as many, between quotes.
+    let lines: Vec<String> = secret.split('\n').map(escaped).collect();
+    let plain = [secret.to_owned(), secret.replace('\'', "''"), escaped(secret), lines.join("\n")];
+    let mut forms: BTreeSet<String> = plain.into_iter().collect();
+    let of_hcl: Vec<String> =
+        forms.iter().map(|form| form.replace("${", "$${").replace("%{", "%%{")).collect();
+    forms.extend(of_hcl);
+    forms.insert(STANDARD.encode(secret));
+    for kept in [NON_ALPHANUMERIC, UNRESERVED] {
+        let encoded = utf8_percent_encode(secret, kept).to_string();
+        forms.insert(encoded.replace("%20", "+"));
+        forms.insert(encoded);
+    }
+    forms
+}
+
+/// Whether a text of several lines stands in a file with its lines indented, as YAML writes a block.
+fn is_in_block(bytes: &[u8], secret: &str) -> bool {
+    if !secret.trim().contains('\n') {
+        return false;
+    }
+    let flat = |text: &str| text.trim().lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    std::str::from_utf8(bytes).is_ok_and(|text| flat(text).contains(&flat(secret)))
 }
 
 fn contains(bytes: &[u8], part: &[u8]) -> bool {
@@ -433,5 +469,42 @@ mod tests {
         assert_eq!(found("a", None, "name: shop\n"), None);
         assert_eq!(found("a", Some("key: s3cr3t-key\n"), "key: s3cr3t-key\nmore: 1\n"), None, "it was there");
         assert_eq!(secret_in(&questions, &given, "add-s3cr3t-key").unwrap().as_deref(), Some("key"));
+    }
+
+    #[test]
+    fn a_secret_answer_is_found_however_a_file_escapes_it() {
+        let secret = "pa\"ss's\\w${ord}\n%{b} é/1";
+        let questions: Vec<FormQuestion> =
+            serde_json::from_value(json!([{"name": "key", "type": "PASSWORD"}])).unwrap();
+        let given = json!({"key": secret}).as_object().unwrap().clone();
+        let is_found = |after: &str| {
+            let after = Scaffolded {
+                changes: [("a".to_owned(), Some(file(after)))].into(),
+                title: String::new(),
+                message: String::new(),
+                skipped: vec![],
+                warnings: vec![],
+            };
+            let made = Made { before: BTreeMap::new(), after, generated: None, conflicts: vec![] };
+            leaked(&questions, &given, &made).unwrap().is_some()
+        };
+        for text in [
+            secret,
+            // JSON, TOML, YAML between double quotes.
+            r#"pa\"ss's\\w${ord}\n%{b} é/1"#,
+            // The same in two lines, as TOML has it.
+            "pa\\\"ss's\\\\w${ord}\n%{b} é/1",
+            // YAML between single quotes, and as a block.
+            "pa\"ss''s\\w${ord}\n%{b} é/1",
+            "|-\n    pa\"ss's\\w${ord}\n    %{b} é/1",
+            // HCL.
+            r#"pa\"ss's\\w$${ord}\n%%{b} é/1"#,
+            // Addresses.
+            "pa%22ss%27s%5Cw%24%7Bord%7D%0A%25%7Bb%7D%20%C3%A9%2F1",
+            "pa%22ss%27s%5Cw%24%7Bord%7D%0A%25%7Bb%7D+%C3%A9%2F1",
+        ] {
+            assert!(is_found(&format!("key = \"{text}\"\n")), "{text}");
+        }
+        assert!(!is_found("key = \"pass\"\n"));
     }
 }

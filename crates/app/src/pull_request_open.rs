@@ -544,14 +544,20 @@ impl App {
             if work.commit.is_some() {
                 return Ok(made);
             }
+            let commit = HostCommit {
+                branch: branch.clone(),
+                base: work.base.clone(),
+                parent,
+                message: message(&made, &begun.told.title),
+                changes: made.changes(),
+            };
             match taken {
-                // An attempt before this one made it, and did not learn so.
-                Ok(head) if work.making && is_made(host, repository, &head, &made).await? => {
-                    work.commit = Some(head);
-                    self.pull_request_stepped(begun.id, work).await?;
-                    return Ok(made);
-                }
-                Ok(_) => {
+                Ok(head) => {
+                    // An attempt before this one may have made it, and not have learned so.
+                    let found = (head.as_str(), &commit);
+                    if work.making && self.pull_request_found(begun, work, host, found).await? {
+                        return Ok(made);
+                    }
                     return Err(Stop::Failed(format!(
                         "{repository} has a branch {branch} already: name another one, or have it deleted"
                     )));
@@ -561,13 +567,6 @@ impl App {
             }
             work.making = true;
             self.pull_request_stepped(begun.id, work).await?;
-            let commit = HostCommit {
-                branch: branch.clone(),
-                base: work.base.clone(),
-                parent,
-                message: message(&made, &begun.told.title),
-                changes: made.changes(),
-            };
             match host.commit(repository, &commit).await {
                 Ok(made_commit) => {
                     work.commit = Some(made_commit);
@@ -584,6 +583,13 @@ impl App {
                         "the branch {} of {repository} moved twice while the changes were made: try again",
                         work.base
                     )));
+                }
+                // It may be there because this attempt made it, and was not answered.
+                Err(error) if error.cause == HostCause::Conflict => {
+                    if self.pull_request_conflict(begun, work, host, &commit).await? {
+                        return Ok(made);
+                    }
+                    return Err(error.into());
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -644,21 +650,6 @@ fn is_there<T>(found: Result<T>) -> Result<bool> {
         Err(Error::NotFound { .. } | Error::Forbidden { .. }) => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-/// Whether a commit holds these changes.
-async fn is_made(host: &Arc<dyn Host>, repository: &str, commit: &str, made: &Made) -> Result<bool, Stop> {
-    for change in made.changes() {
-        let found = match host.read(repository, commit, &change.path).await {
-            Ok(found) => Some(found),
-            Err(error) if error.cause == HostCause::NotFound => None,
-            Err(error) => return Err(error.into()),
-        };
-        if found != change.content {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// The message of the commit.

@@ -7,6 +7,7 @@ use plural_core::scm_connection::ScmType;
 use plural_core::{Error, Result};
 
 use crate::app::App;
+use crate::ports::git_hosts::{HostCause, HostResult};
 use crate::pull_request::{PendingPullRequest, PullRequestEnd};
 use crate::pull_request_made::Stop;
 
@@ -38,10 +39,32 @@ impl App {
             // A console that ends now goes on here.
             work.refused = Some(error.clone());
             self.store.pull_request_step(begun.id, work, Some(&error), self.now()).await?;
-            error = format!("{error}; {}", Box::pin(self.pull_request_unbranched(begun, &commit)).await);
+            let left = if work.adopted {
+                let HostPullRequest { repository, branch, .. } = &begun.told;
+                format!(
+                    "its branch {branch} is left in {repository}: the console did not hear that it made it, and somebody else may have, or have gone on with it"
+                )
+            } else {
+                Box::pin(self.pull_request_unbranched(begun, &commit)).await
+            };
+            error = format!("{error}; {left}");
+        } else if work.making && !self.pull_request_branchless(begun, work).await {
+            error = format!("{error}; look at the host, where its branch {} may be", begun.told.branch);
         }
         let end = PullRequestEnd::Failed { error };
         self.store.pull_request_end(begun.id, &end, &[], self.now()).await
+    }
+
+    /// Whether the host shows the repository, and no branch of one that the console began to make and did not hear of.
+    async fn pull_request_branchless(&self, begun: &PullRequest, work: &PrWork) -> bool {
+        let HostPullRequest { repository, branch, .. } = &begun.told;
+        let Ok((connection, host)) = self.scm_host(begun.connection_id).await else { return false };
+        if target_allowed(begun.project_id, &connection, Some(repository)).is_err() {
+            return false;
+        }
+        let is_missing =
+            |found: HostResult<String>| found.is_err_and(|error| error.cause == HostCause::NotFound);
+        host.head(repository, &work.base).await.is_ok() && is_missing(host.head(repository, branch).await)
     }
 
     /// Takes the branch away of one that is not open, and says what became of it.
@@ -53,9 +76,15 @@ impl App {
             allowed.map_err(left)?;
             if connection.kind != ScmType::Plain {
                 // Without its branch a pull request would be closed, whoever opened it.
-                let open = host.open_pull_requests(repository).await.map_err(|error| error.message)?;
+                let open = host.open_pull_requests(repository).await;
+                let (open, is_cut) = open.map_err(|error| error.message)?;
                 if let Some(pull) = open.iter().find(|pull| !pull.fork && pull.branch == *branch) {
                     return Err(format!("it has an open pull request: {}", pull.url));
+                }
+                if is_cut {
+                    return Err(
+                        "it may have an open pull request, as the host has more of them than the console lists".to_owned()
+                    );
                 }
             }
             host.delete_branch(repository, branch, commit).await.map_err(|error| error.message)
@@ -73,16 +102,7 @@ impl App {
         if let Some(error) = work.refused.clone() {
             return self.pull_request_refused(&begun, &mut work, error).await;
         }
-        let branch = &begun.told.branch;
-        // What becomes of a commit that is known is told below.
-        let left = if work.commit.is_some() {
-            String::new()
-        } else if work.making {
-            format!("; look at the host, where its branch {branch} may be")
-        } else {
-            String::new()
-        };
-        let error = format!("the console gave it up ({why}){left}");
+        let error = format!("the console gave it up ({why})");
         self.pull_request_refused(&begun, &mut work, error).await
     }
 }

@@ -18,8 +18,8 @@ use plural_core::{Error, Result};
 use plural_git::{Credentials as GitCredentials, HostKeys, Mirrors};
 use plural_reach::Reach;
 use plural_scm::{
-    BranchName, Cause, Change, CommitId, Connection, Credentials, EntryKind, FilePath, Followed, GitHost,
-    HostKind, Look as FolderLook, MergeMethod, NewCommit, NewPullRequest, Onto, Options, Person,
+    BranchName, Cause, Change, CommitId, CommitTold, Connection, Credentials, EntryKind, FilePath, Followed,
+    GitHost, HostKind, Look as FolderLook, MergeMethod, NewCommit, NewPullRequest, Onto, Options, Person,
     PlainConnection, PullRequest, PullRequestState, Repository, Review, Scope, StatusState, Verdict,
     WebhookSpec, connect_plain,
 };
@@ -37,6 +37,8 @@ const COMMITTER_EMAIL: &str = "plural@localhost";
 const AZURE: &str = "https://dev.azure.com";
 /// Characters after which a list of Azure DevOps cuts the texts of its pull requests.
 const CUT: usize = 400;
+/// Characters of a commit's message by which it is known.
+const MESSAGE: usize = 1_000;
 
 /// The adapter. A connection keeps its host for the next question, with the host's open connections and what it told of commits, until its
 /// settings or secrets are other ones.
@@ -383,20 +385,45 @@ impl Host for Connected {
         Ok(made.commit.as_str().to_owned())
     }
 
+    async fn is_commit(&self, of: &str, id: &str, commit: &HostCommit) -> HostResult<Option<bool>> {
+        let CommitTold { parents, message } =
+            match self.host.commit_told(&repository(of)?, &commit_id(id)?).await {
+                Ok(read) => read,
+                Err(error)
+                    if matches!(told(error.clone()).cause, HostCause::Refused | HostCause::NotFound) =>
+                {
+                    return Ok(None);
+                }
+                Err(error) => return Err(told(error)),
+            };
+        // Hosts end a message in their own way, and may cut it.
+        let begins = |text: &str| text.trim().chars().take(MESSAGE).collect::<String>();
+        let is_on = parents.iter().map(CommitId::as_str).eq([commit.parent.as_str()]);
+        Ok(Some(is_on && begins(&message) == begins(&commit.message)))
+    }
+
     async fn delete_branch(&self, of: &str, name: &str, at: &str) -> HostResult<()> {
         self.host.delete_branch(&repository(of)?, &branch(name)?, &commit_id(at)?).await.map_err(told)
     }
 
-    async fn follow(&self, of: &str, name: &str, base: &str, commit: &str) -> HostResult<HostBranch> {
+    async fn follow(
+        &self,
+        of: &str,
+        name: &str,
+        base: &str,
+        commit: &str,
+        last: Option<&str>,
+    ) -> HostResult<HostBranch> {
         let (name, base) = (branch(name)?, branch(base)?);
-        let followed = self.host.follow(&repository(of)?, &name, &base, &commit_id(commit)?).await;
-        let Followed { head, base, is_merged } = followed.map_err(told)?;
+        let (commit, last) = (commit_id(commit)?, last.map(commit_id).transpose()?);
+        let followed = self.host.follow(&repository(of)?, &name, &base, &commit, last.as_ref()).await;
+        let Followed { head, base, is_merged, is_bare } = followed.map_err(told)?;
         let status = match (is_merged, &head) {
             (true, _) => PrStatus::Merged,
             (false, Some(_)) => PrStatus::Open,
             (false, None) => PrStatus::Closed,
         };
-        let head = head.map(|head| head.as_str().to_owned());
+        let head = head.filter(|_| !is_bare).map(|head| head.as_str().to_owned());
         Ok(HostBranch { status, head, base: base.as_str().to_owned() })
     }
 
@@ -436,9 +463,9 @@ impl Host for Connected {
         Ok(pull(self.host.pull_request(&repository(of)?, number).await.map_err(told)?))
     }
 
-    async fn open_pull_requests(&self, of: &str) -> HostResult<Vec<HostPull>> {
+    async fn open_pull_requests(&self, of: &str) -> HostResult<(Vec<HostPull>, bool)> {
         let all = self.host.pull_requests(&repository(of)?, true).await.map_err(told)?;
-        Ok(all.items.into_iter().map(pull).collect())
+        Ok((all.items.into_iter().map(pull).collect(), all.cut))
     }
 
     async fn checks(&self, of: &str, commit: &str) -> HostResult<Option<PrChecks>> {

@@ -20,9 +20,9 @@ use crate::{
     names::{BranchName, CommitId, FilePath, Repository},
     objects::Objects,
     port::{
-        ChangedFile, Check, Committed, GitHost, List, Looks, MergeMethod, NewCommit, NewPullRequest, Opened,
-        PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry,
-        Verdict, WebhookSpec,
+        ChangedFile, Check, CommitTold, Committed, GitHost, List, Looks, MergeMethod, NewCommit,
+        NewPullRequest, Opened, PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status,
+        StatusState, TreeEntry, Verdict, WebhookSpec,
     },
 };
 
@@ -154,6 +154,14 @@ impl GitHost for GitLab {
         let url = self.of(repository, &["repository", "branches", branch.as_str()]);
         let found: wire::Branch = self.http.get(url).await?.json()?;
         common::commit_id(&found.commit.id)
+    }
+
+    async fn commit_told(&self, repository: &Repository, commit: &CommitId) -> Result<CommitTold> {
+        let url = self.of(repository, &["repository", "commits", commit.as_str()]);
+        let wire::CommitRead { message, parent_ids } = self.http.get(url).await?.json()?;
+        let parents: Result<Vec<CommitId>> =
+            parent_ids.iter().map(|parent| common::commit_id(parent)).collect();
+        Ok(CommitTold { parents: parents?, message })
     }
 
     async fn read(&self, repository: &Repository, commit: &CommitId, path: &FilePath) -> Result<Bytes> {

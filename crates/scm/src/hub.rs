@@ -23,9 +23,9 @@ use crate::{
     names::{BranchName, CommitId, FilePath, Repository},
     objects::Objects,
     port::{
-        ChangedFile, Check, Committed, GitHost, List, Looks, MergeMethod, NewCommit, NewPullRequest, Opened,
-        PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry,
-        WebhookSpec,
+        ChangedFile, Check, CommitTold, Committed, GitHost, List, Looks, MergeMethod, NewCommit,
+        NewPullRequest, Opened, PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status,
+        StatusState, TreeEntry, WebhookSpec,
     },
     signing::Signer,
 };
@@ -213,6 +213,19 @@ impl GitHost for Hub {
         url.query_pairs_mut().append_pair("ref", commit.as_str());
         let fetch = async { self.http.get_as(url, accept).await.map(|reply| reply.body) };
         folders::read(self, repository, commit, path, fetch).await
+    }
+
+    async fn commit_told(&self, repository: &Repository, commit: &CommitId) -> Result<CommitTold> {
+        let mut url = self.of(repository, &["git/commits", commit.as_str()]);
+        if self.dialect == Dialect::Gitea {
+            let left_out = ["stat", "verification", "files"].map(|part| (part, "false"));
+            url.query_pairs_mut().extend_pairs(left_out);
+        }
+        let wire::Commit { message, commit, parents } = self.http.get(url).await?.json()?;
+        let parents: Result<Vec<CommitId>> =
+            parents.iter().map(|parent| common::commit_id(&parent.sha)).collect();
+        let message = message.or(commit.map(|commit| commit.message)).unwrap_or_default();
+        Ok(CommitTold { parents: parents?, message })
     }
 
     async fn tree(&self, repository: &Repository, commit: &CommitId) -> Result<List<TreeEntry>> {

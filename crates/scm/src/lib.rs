@@ -36,7 +36,7 @@ pub use error::{Cause, Error, Result};
 pub use names::{BranchName, CommitId, FilePath, Repository};
 pub use plain::{MIRROR_PREFIX, PlainConnection, connect_plain};
 pub use port::{
-    Change, ChangedFile, Check, Committed, EntryKind, FileStatus, Followed, GitHost, List, Look, Looks,
-    MergeMethod, NewCommit, NewPullRequest, Onto, Opened, Person, PullRequest, PullRequestEdit,
+    Change, ChangedFile, Check, CommitTold, Committed, EntryKind, FileStatus, Followed, GitHost, List, Look,
+    Looks, MergeMethod, NewCommit, NewPullRequest, Onto, Opened, Person, PullRequest, PullRequestEdit,
     PullRequestState, Review, Scope, Status, StatusState, TreeEntry, Verdict, WebhookSpec,
 };

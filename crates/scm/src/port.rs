@@ -96,6 +96,15 @@ pub struct Committed {
     pub parent: CommitId,
 }
 
+/// What a host tells of a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitTold {
+    /// The commits that it is on top of.
+    pub parents: Vec<CommitId>,
+    /// Its message.
+    pub message: String,
+}
+
 /// How a branch stands over the one that it is to go into.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Followed {
@@ -105,6 +114,8 @@ pub struct Followed {
     pub base: CommitId,
     /// The other one has all of it: its commits, or what they change.
     pub is_merged: bool,
+    /// It has nothing that the other one has not, and was not merged: somebody took back what it was made with, or changed and merged it.
+    pub is_bare: bool,
 }
 
 /// A pull request in the making.
@@ -394,17 +405,23 @@ pub trait GitHost: Send + Sync + fmt::Debug {
     /// Makes a commit, all of it or nothing. [`Cause::Moved`](crate::Cause::Moved) when `parent` is not the head,
     /// [`Cause::Conflict`](crate::Cause::Conflict) when a new branch is there or a file to delete is not.
     async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed>;
+    /// What a commit tells of itself.
+    async fn commit_told(&self, repository: &Repository, _commit: &CommitId) -> Result<CommitTold> {
+        Err(Error::new(Cause::Unsupported, format!("commits of {repository} are not read from this host")))
+    }
     /// Removes a branch while it is at this commit, else [`Cause::Moved`]; one that is gone is no error. A host whose API binds no removal to a
     /// commit is asked for the branch's head right before.
     async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()>;
-    /// How a branch stands over the one that it is to go into, and whether a commit that it was made with is in there: for a host without
-    /// pull requests. The others tell it of the pull request.
+    /// How a branch stands over the one that it is to go into, and whether a commit that it was made with is in there, or the last one that
+    /// it was seen at: for a host without pull requests. The others tell it of the pull request. [`Cause::Conflict`] where the branch is gone
+    /// and such a commit is not to be had any more, so that nobody knows.
     async fn follow(
         &self,
         repository: &Repository,
         _branch: &BranchName,
         _base: &BranchName,
         _commit: &CommitId,
+        _last: Option<&CommitId>,
     ) -> Result<Followed> {
         let what = format!("branches of {repository} are followed by their pull requests");
         Err(Error::new(Cause::Unsupported, what))

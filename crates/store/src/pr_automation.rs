@@ -104,6 +104,7 @@ impl Table for PrAutomation {
     type Row = row::Entity;
     const ID: row::Column = row::Column::Id;
     const READING: &'static str = "reading an automation";
+    const LEAVES_OUT: bool = true;
 
     fn find(rows: Select<row::Entity>, by: &PrAutomationSelector) -> Select<row::Entity> {
         match by {

@@ -166,7 +166,7 @@ pub struct HostPull {
 pub struct HostBranch {
     /// Merged: the other branch has all of it. Closed: it is gone, and was not merged.
     pub status: PrStatus,
-    /// The commit that it is at; nothing of one that is gone.
+    /// The commit that it is at; nothing of one that is gone, or that has nothing of its own any more.
     pub head: Option<String>,
     /// The commit that the branch is at that it goes to.
     pub base: String,
@@ -189,15 +189,19 @@ pub trait Host: HostPulls {
     /// Makes a commit, all of it or nothing; its id. [`HostCause::Moved`] when the base is elsewhere, [`HostCause::Conflict`] when the
     /// branch is there.
     async fn commit(&self, repository: &str, commit: &HostCommit) -> HostResult<String>;
+    /// Whether a commit is this one: on top of its parent alone, and with its message; nothing where the host does not tell.
+    async fn is_commit(&self, repository: &str, id: &str, commit: &HostCommit) -> HostResult<Option<bool>>;
     /// Removes a branch while it is at this commit, else [`HostCause::Moved`]; one that is gone is no error.
     async fn delete_branch(&self, repository: &str, branch: &str, at: &str) -> HostResult<()>;
-    /// How a branch, made with this commit, stands over the one that it is to go into: for a host without pull requests.
+    /// How a branch, made with this commit and seen at another one last, stands over the one that it is to go into: for a host without pull
+    /// requests. [`HostCause::Conflict`] where that cannot be told any more.
     async fn follow(
         &self,
         repository: &str,
         branch: &str,
         base: &str,
         commit: &str,
+        last: Option<&str>,
     ) -> HostResult<HostBranch>;
     /// Opens a pull request, or gives the one that is open for these branches.
     async fn open(&self, repository: &str, new: &HostNewPullRequest) -> HostResult<HostOpened>;
@@ -207,8 +211,8 @@ pub trait Host: HostPulls {
     async fn add_labels(&self, repository: &str, number: u64, labels: &[String]) -> HostResult<()>;
     /// A pull request as it stands now.
     async fn pull_request(&self, repository: &str, number: u64) -> HostResult<HostPull>;
-    /// The pull requests that are open, as many as are listed.
-    async fn open_pull_requests(&self, repository: &str) -> HostResult<Vec<HostPull>>;
+    /// The pull requests that are open, as many as are listed; and whether there are more.
+    async fn open_pull_requests(&self, repository: &str) -> HostResult<(Vec<HostPull>, bool)>;
     /// The checks of a commit; nothing where the host does not tell of them, or the credential may not see them.
     async fn checks(&self, repository: &str, commit: &str) -> HostResult<Option<PrChecks>>;
     /// What reviewers say; nothing where the host does not tell, or the credential may not see it.

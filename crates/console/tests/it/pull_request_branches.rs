@@ -163,3 +163,64 @@ async fn a_console_that_is_killed_after_any_step_leaves_no_branch() {
     assert!(step >= 6, "head, tree, commit, opening, a list and the removal are steps: {step}");
     console.stop().await.unwrap();
 }
+
+/// A console that ends before it hears that its branch is made, and somebody pushes to that meanwhile.
+#[tokio::test]
+async fn a_branch_that_somebody_pushed_to_before_it_was_known_is_left() {
+    let (t, host) = (TestServer::start().await, ScmServer::start(ScmDialect::Gitea).unwrap());
+    let automation = automation(&t, &host).await;
+    host.refuse_opening(true);
+    let TestServer { mut console, folder, admin, .. } = t;
+    let data = folder.path().join("data");
+    let mut person = admin;
+    let mut step = 0;
+    loop {
+        host.hold_after(Some(step));
+        let branch = format!("step-{step}");
+        let variables =
+            json!({"id": automation, "branch": branch, "context": {"name": "shop"}, "wait": false});
+        let begun = person.data(CREATE, variables).await["createPullRequest"]["id"].clone();
+        eventually(RETRIED, async || if host.is_held() { Ok(()) } else { Err("nothing is held".to_owned()) })
+            .await;
+        console.kill().await;
+        let is_made = host.branches().contains(&branch);
+        if is_made {
+            host.push(&branch, "more.txt", "somebody went on with it\n");
+        }
+        host.hold_after(None);
+        console = RunningConsole::start(local_config(&data), None).await.unwrap();
+        person = Person::of(&console.url).with_token(person.token.as_deref().unwrap());
+        let failed = eventually(RETRIED, async || {
+            let read = "query ($id: ID!) { pullRequest(id: $id) { phase error } }";
+            let now = person.data(read, json!({"id": begun})).await["pullRequest"].clone();
+            if now["phase"] == "FAILED" { Ok(now) } else { Err(now.to_string()) }
+        })
+        .await;
+        if is_made {
+            let why = failed["error"].as_str().unwrap();
+            assert!(why.contains(&format!("its branch {branch} is left in plural/fleet")), "{why}");
+            assert!(host.file(&branch, "more.txt").is_some(), "nobody's work is lost");
+            break;
+        }
+        step += 1;
+    }
+    console.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_branch_is_left_when_the_host_lists_not_all_pull_requests() {
+    let (t, host) = (TestServer::start().await, ScmServer::start(ScmDialect::Gitea).unwrap());
+    let automation = automation(&t, &host).await;
+    // One more than is listed: 30 pages.
+    host.set_page(1);
+    for other in 0..31 {
+        host.open_by_another("Other", "", &format!("other-{other}"));
+    }
+    host.refuse_opening(true);
+    let refused = ask(&t.admin, &automation, "add-shop").await;
+    assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+    let why = refused.message();
+    assert!(why.contains("its branch add-shop is left in plural/fleet: it may have an open"), "{why}");
+    assert!(host.branches().contains(&"add-shop".to_owned()), "{:?}", host.branches());
+    t.stop().await;
+}

@@ -11,6 +11,8 @@ use crate::api_server::{Answer, Person, TestServer, local_config};
 each_database!(
     a_branch_is_made_and_followed_until_it_is_merged,
     a_branch_that_is_gone_is_closed_and_a_squash_is_a_merge,
+    a_push_that_is_not_answered_is_found,
+    branches_of_a_repository_share_a_fetch,
     what_plain_git_does_not_have_is_refused,
 );
 
@@ -157,6 +159,63 @@ async fn a_branch_that_is_gone_is_closed_and_a_squash_is_a_merge(database: TestD
     w.git.require("git", TOKEN);
     let now = w.refresh(&open["id"]).await;
     assert_eq!((&now["status"], &now["readError"]), (&json!("OPEN"), &Value::Null), "{now}");
+    // Somebody puts another commit in its place, and merges that.
+    let amended = w.make("amended").await;
+    w.remote.set_ref("refs/heads/amended", "refs/heads/main").unwrap();
+    let now = w.refresh(&amended["id"]).await;
+    assert_eq!((&now["status"], &now["head"]), (&json!("OPEN"), &amended["commit"]), "{now}");
+    let other = w.remote.commit("amended").file("apps/amended.yaml", "name: other\n").push().unwrap();
+    let now = w.refresh(&amended["id"]).await;
+    assert_eq!((&now["status"], &now["head"]), (&json!("OPEN"), &json!(other)), "{now}");
+    w.remote.set_ref("refs/heads/main", "refs/heads/amended").unwrap();
+    w.remote.delete_ref("refs/heads/amended").unwrap();
+    assert_eq!(w.refresh(&amended["id"]).await["status"], "MERGED");
+    w.t.stop().await;
+}
+
+async fn a_push_that_is_not_answered_is_found(database: TestDatabase) {
+    let w = World::on(&database).await;
+    let main = w.remote.resolve("refs/heads/main").unwrap();
+    // The branch is there when the hook runs, and whoever pushed does not hear so.
+    let hook = w.remote.path().join("hooks/post-receive");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, "#!/bin/sh\nkill -9 $PPID\n").unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let made = w.make("shop").await;
+    assert_eq!((&made["phase"], &made["error"]), (&json!("OPENED"), &Value::Null), "{made}");
+    let commit = w.remote.resolve("refs/heads/shop").unwrap();
+    assert_eq!(made["commit"], json!(commit), "{made}");
+    assert_eq!(w.remote.resolve("refs/heads/shop^").unwrap(), main);
+    w.t.stop().await;
+}
+
+async fn branches_of_a_repository_share_a_fetch(database: TestDatabase) {
+    const BRANCHES: u64 = 8;
+    let w = World::on(&database).await;
+    let mut made = Vec::new();
+    for branch in 0..BRANCHES {
+        made.push(w.make(&format!("shop-{branch}")).await["id"].clone());
+    }
+    for branch in 0..BRANCHES {
+        w.remote.delete_ref(&format!("refs/heads/shop-{branch}")).unwrap();
+    }
+    let before = w.git.requests();
+    w.t.sql("UPDATE pull_requests SET polled_at = NULL").await;
+    let app = w.t.console.app();
+    eventually(RETRIED, async || {
+        app.pull_requests_tend().await.unwrap();
+        for id in &made {
+            let now = read(&w.t.admin, id).await;
+            if now["status"] != "CLOSED" {
+                return Err(now.to_string());
+            }
+        }
+        Ok(())
+    })
+    .await;
+    // A fetch is two requests at least.
+    let asked = w.git.requests() - before;
+    assert!(asked < 2 * BRANCHES, "{asked} requests for {BRANCHES} branches of one repository");
     w.t.stop().await;
 }
 

@@ -201,3 +201,9 @@ impl Status {
         Check { context: self.name, state }
     }
 }
+
+#[derive(Deserialize)]
+pub(super) struct CommitRead {
+    pub(super) message: String,
+    pub(super) parent_ids: Vec<String>,
+}

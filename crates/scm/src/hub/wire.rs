@@ -27,6 +27,19 @@ pub(super) struct Sha {
     pub(super) sha: String,
 }
 
+/// GitHub has the message beside the parents, Gitea below `commit`.
+#[derive(Deserialize)]
+pub(super) struct Commit {
+    pub(super) message: Option<String>,
+    pub(super) commit: Option<CommitText>,
+    pub(super) parents: Vec<Sha>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct CommitText {
+    pub(super) message: String,
+}
+
 #[derive(Deserialize)]
 pub(super) struct User {
     pub(super) login: String,

@@ -48,6 +48,13 @@ async fn a_commit_makes_changes_and_removes_files_at_once(world: World) {
     ];
     let new = world.on_new_branch("plural/update-1", changes).await;
     let done = world.host.commit(&world.repository, &new).await.unwrap();
+    // Not every host is asked for it.
+    match world.host.commit_told(&world.repository, &done.commit).await {
+        Ok(told) => {
+            assert_eq!((told.parents, told.message.trim()), (vec![before.clone()], new.message.as_str()));
+        }
+        Err(error) => assert_eq!(error.cause, Cause::Unsupported, "{error}"),
+    }
     assert_eq!(done.parent, before);
     assert_eq!(world.head("plural/update-1").await, done.commit);
     assert_eq!(world.head("main").await, before);

@@ -1,6 +1,6 @@
 //! A plain git server: branches and commits, pushed.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use plural_git::{HostKeys, Mirrors};
 use plural_reach::{Guard, Reach};
@@ -35,10 +35,17 @@ impl Plain {
         let server = GitServer::start(remote.root()).unwrap();
         server.require("git", TOKEN);
         let data = tempfile::tempdir().unwrap();
+        let host = Self::host(&server, token, data.path());
+        let repository = Repository::parse("plural/fleet.git").unwrap();
+        Self { remote, server, host, repository, _data: data }
+    }
+
+    /// The server, with mirrors in this folder.
+    fn host(server: &GitServer, token: &str, data: &Path) -> Arc<dyn GitHost> {
         let mirrors = Mirrors::open(plural_git::Options {
             guard: Guard::new(Reach::Local),
             credentials_over_http: true,
-            ..plural_git::Options::new(data.path())
+            ..plural_git::Options::new(data)
         });
         let connection = PlainConnection {
             id: "one".to_owned(),
@@ -49,9 +56,7 @@ impl Plain {
             proxy: None,
             committer: Person { name: "Plural".to_owned(), email: "plural@example.com".to_owned() },
         };
-        let host = connect_plain(connection, mirrors.unwrap());
-        let repository = Repository::parse("plural/fleet.git").unwrap();
-        Self { remote, server, host, repository, _data: data }
+        connect_plain(connection, mirrors.unwrap())
     }
 
     async fn new_branch(&self, name: &str, changes: Vec<Change>) -> plural_scm::NewCommit {
@@ -75,6 +80,8 @@ async fn a_branch_is_made_changed_and_removed() {
     let done = host.commit(repository, &new).await.unwrap();
     assert_eq!(world.remote.resolve("refs/heads/plural/update-1").unwrap(), done.commit.as_str());
     assert_eq!(world.remote.resolve("refs/heads/plural/update-1^").unwrap(), new.parent.as_str());
+    let told = host.commit_told(repository, &done.commit).await.unwrap();
+    assert_eq!((told.parents, told.message.trim()), (vec![new.parent.clone()], new.message.trim()));
     let shown = world.remote.git(["log", "-1", "--format=%an %ae %cn %s", done.commit.as_str()]).unwrap();
     assert_eq!(shown.trim(), "Ada ada@example.com Plural Update the fleet");
     let tree = host.tree(repository, &done.commit).await.unwrap().items;
@@ -114,7 +121,7 @@ async fn a_branch_is_followed_until_its_base_has_it() {
         host.commit(repository, &new).await.unwrap().commit
     };
     let follow = async |name: &str, made: &CommitId| {
-        host.follow(repository, &branch(name), &branch("main"), made).await.unwrap()
+        host.follow(repository, &branch(name), &branch("main"), made, None).await.unwrap()
     };
     let made = make("forward").await;
     let now = follow("forward", &made).await;
@@ -144,8 +151,49 @@ async fn a_branch_is_followed_until_its_base_has_it() {
     remote.delete_ref("refs/heads/dropped").unwrap();
     let now = follow("dropped", &made).await;
     assert_eq!((now.head, now.is_merged), (None, false));
-    let error = host.follow(repository, &branch("dropped"), &branch("gone"), &made).await.unwrap_err();
+    let error = host.follow(repository, &branch("dropped"), &branch("gone"), &made, None).await.unwrap_err();
     assert_eq!(error.cause, Cause::NotFound, "{error}");
+}
+
+/// A console that lost its folder, or another one that took over.
+#[tokio::test]
+async fn a_branch_that_is_gone_is_not_judged_without_its_commit() {
+    let world = Plain::new(TOKEN);
+    let (host, repository, remote) = (&world.host, &world.repository, &world.remote);
+    let new = world.new_branch("squash", vec![write("squash.yaml", "a: 1\n")]).await;
+    let made = host.commit(repository, &new).await.unwrap().commit;
+    remote.commit("main").file("squash.yaml", "a: 1\n").push().unwrap();
+    remote.delete_ref("refs/heads/squash").unwrap();
+    remote.git(["prune", "--expire=now"]).unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let cold = Plain::host(&world.server, TOKEN, data.path());
+    let (name, main) = (branch("squash"), branch("main"));
+    let error = cold.follow(repository, &name, &main, &made, None).await.unwrap_err();
+    assert_eq!(error.cause, Cause::Conflict, "{error}");
+    assert!(error.to_string().contains("cannot be told"), "{error}");
+    // Whoever has it still knows.
+    assert!(host.follow(repository, &name, &main, &made, None).await.unwrap().is_merged);
+}
+
+#[tokio::test]
+async fn a_branch_that_was_changed_and_then_merged_is_merged() {
+    let world = Plain::new(TOKEN);
+    let (host, repository, remote) = (&world.host, &world.repository, &world.remote);
+    let new = world.new_branch("amended", vec![write("amended.yaml", "a: 1\n")]).await;
+    let made = host.commit(repository, &new).await.unwrap().commit;
+    let (name, main) = (branch("amended"), branch("main"));
+    // Somebody puts another commit in its place, and merges that.
+    remote.set_ref("refs/heads/amended", "refs/heads/main").unwrap();
+    let bare = host.follow(repository, &name, &main, &made, None).await.unwrap();
+    assert!(bare.is_bare && !bare.is_merged, "{bare:?}");
+    remote.commit("amended").file("amended.yaml", "a: 2\n").push().unwrap();
+    let now = host.follow(repository, &name, &main, &made, None).await.unwrap();
+    assert!(!now.is_bare && !now.is_merged, "{now:?}");
+    let last = now.head.unwrap();
+    remote.set_ref("refs/heads/main", "refs/heads/amended").unwrap();
+    remote.delete_ref("refs/heads/amended").unwrap();
+    let now = host.follow(repository, &name, &main, &made, Some(&last)).await.unwrap();
+    assert_eq!((now.head, now.is_merged), (None, true));
 }
 
 #[tokio::test]

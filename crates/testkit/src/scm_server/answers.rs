@@ -153,6 +153,7 @@ impl Host {
             ("DELETE", ["branches", name @ ..]) if self.dialect == ScmDialect::Gitea => {
                 self.remove(&name.join("/"), 404)
             }
+            ("GET", ["git", "commits", commit]) => self.commit_told(commit),
             (_, ["git", rest @ ..]) if self.dialect == ScmDialect::GitHub => self.git(method, rest, body),
             ("GET", ["labels"]) => {
                 ok(self.labels.iter().enumerate().map(|(id, name)| json!({"id": id, "name": name})).collect())
@@ -380,18 +381,27 @@ impl Host {
             }
         }
         let commit = self.store(Some(parent.clone()), files);
+        self.messages.insert(commit.clone(), text(&body["message"]));
         self.branches.insert(new, commit.clone());
         made(json!({"commit": {"sha": commit, "parents": [{"sha": parent}]}}))
+    }
+
+    /// GitHub and Gitea: a commit.
+    fn commit_told(&self, id: &str) -> Done {
+        let Some(commit) = self.commits.get(id) else { return no(404, "Not Found") };
+        let message = self.messages.get(id).cloned().unwrap_or_default();
+        let parents: Vec<Value> = commit.parent.iter().map(|parent| json!({"sha": parent})).collect();
+        // A commit's tree is known by the commit's id here.
+        if self.dialect == ScmDialect::GitHub {
+            ok(json!({"sha": id, "tree": {"sha": id}, "message": message, "parents": parents}))
+        } else {
+            ok(json!({"sha": id, "commit": {"message": message}, "parents": parents}))
+        }
     }
 
     /// GitHub: objects and references.
     fn git(&mut self, method: &Method, rest: &[&str], body: &Value) -> Done {
         match (method.as_str(), rest) {
-            ("GET", ["commits", commit]) => match self.commits.get(*commit) {
-                // A commit's tree is known by the commit's id here.
-                Some(_) => ok(json!({"sha": commit, "tree": {"sha": commit}})),
-                None => no(404, "Not Found"),
-            },
             ("POST", ["blobs"]) => {
                 let content = STANDARD.decode(text(&body["content"])).unwrap_or_default();
                 let sha = id(&content);
@@ -421,6 +431,7 @@ impl Host {
                     return no(422, "no tree");
                 };
                 let commit = self.store(Some(text(&body["parents"][0])), files);
+                self.messages.insert(commit.clone(), text(&body["message"]));
                 if body["signature"].is_string() {
                     self.signed.push(body.clone());
                 }

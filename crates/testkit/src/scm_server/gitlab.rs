@@ -69,6 +69,14 @@ impl Host {
                 ok(listed.iter().map(entry).collect())
             }
             ("POST", ["repository", "commits"]) => self.gitlab_commit(body),
+            ("GET", ["repository", "commits", id]) => match self.commits.get(*id) {
+                Some(commit) => {
+                    let message = self.messages.get(*id).cloned().unwrap_or_default();
+                    let parents: Vec<&String> = commit.parent.iter().collect();
+                    ok(json!({"id": id, "message": message, "parent_ids": parents}))
+                }
+                None => no(404, "404 Commit Not Found"),
+            },
             ("GET", ["repository", "commits", commit, "statuses"]) => {
                 let told = |status: Value| json!({"name": status["name"], "status": status["state"]});
                 ok(self.newest_statuses(commit, "name").into_iter().map(told).collect())
@@ -148,6 +156,7 @@ impl Host {
             }
         }
         let commit = self.store(Some(parent.clone()), files);
+        self.messages.insert(commit.clone(), text(&body["commit_message"]));
         self.branches.insert(branch, commit.clone());
         made(json!({"id": commit, "parent_ids": [parent]}))
     }

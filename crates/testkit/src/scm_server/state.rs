@@ -83,6 +83,8 @@ pub(super) struct Host {
     executable: BTreeSet<String>,
     /// Commits that came with a signature, as they were asked for.
     pub(super) signed: Vec<Value>,
+    /// Messages of commits that came with one.
+    pub(super) messages: BTreeMap<String, String>,
     ids: u64,
     /// Where branches and commits really are, of a host that is pushed to.
     pub(super) git: Option<GitRemote>,
@@ -139,6 +141,7 @@ impl Host {
             hooks: Vec::new(),
             executable: BTreeSet::new(),
             signed: Vec::new(),
+            messages: BTreeMap::new(),
             ids: 0,
             git,
             references: String::new(),

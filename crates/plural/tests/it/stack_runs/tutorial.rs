@@ -65,12 +65,27 @@ async fn the_tutorial_does_what_it_says(database: TestDatabase) -> anyhow::Resul
 
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PAGE))?;
     let (files, commands) = page::read(&text);
+    let begins = |command: &str, with: &str| format!("{command}\n").starts_with(with);
+    // A page that is written another way must not have fewer of its commands looked at.
+    anyhow::ensure!(!files.is_empty() && !commands.is_empty(), "{PAGE} shows no files, or no commands");
+    for (text, _) in TYPED {
+        anyhow::ensure!(
+            commands.iter().any(|command| command.contains(text)),
+            "no command of {PAGE} has {text:?}"
+        );
+    }
+    let begun = BEFORE.iter().chain(&PRINTS).map(|(with, _)| *with).chain(ENDS.map(|(with, _)| with));
+    for with in begun {
+        anyhow::ensure!(
+            commands.iter().any(|command| begins(command, with)),
+            "no command of {PAGE} begins with {with:?}"
+        );
+    }
     for file in files {
         let path = folder.join(&file.path);
         std::fs::create_dir_all(path.parent().unwrap())?;
         std::fs::write(path, file.text)?;
     }
-    let begins = |command: &str, with: &str| format!("{command}\n").starts_with(with);
     for command in &commands {
         for (_, what) in BEFORE.iter().filter(|(with, _)| begins(command, with)) {
             let Done { code, out, err } = finish(shell(&world, &folder, what)).await?;

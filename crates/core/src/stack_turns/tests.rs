@@ -178,7 +178,7 @@ fn a_pod_that_is_told_to_end_while_it_plans_is_made_anew() {
     let planning = |attempt| StackRun { attempt, ..run(RunStatus::Running, RunPhase::Plan) };
     let Turn::Again(note) = after_job(&planning(1), &told) else { panic!() };
     assert!(note.starts_with("SIGTERM; nothing was applied"), "{note}");
-    let Turn::Over(RunStatus::Failed, Some(error)) = after_job(&planning(ATTEMPTS), &told) else { panic!() };
+    let Turn::Unbegun(RunStatus::Failed, error) = after_job(&planning(ATTEMPTS), &told) else { panic!() };
     assert!(error.contains("nothing was applied"), "{error}");
     // The agent ends a run that is cancelled in this way.
     let asked = StackRun { cancel_asked: true, ..planning(1) };

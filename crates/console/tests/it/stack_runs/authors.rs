@@ -1,6 +1,5 @@
 //! Whose code a run is, and who approves it therefore not.
 
-
 use plural_testkit::{TestDatabase, each_database};
 use serde_json::json;
 

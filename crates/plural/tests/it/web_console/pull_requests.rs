@@ -1,7 +1,7 @@
 //! A pull request from the card of its automation in the web console to the git host, and the next version of what it generated, driven by
 //! `ui/tests/pr_day.mjs`.
 //!
-//! One backend is enough, and one git host: what is recorded and what hosts take has tests of its own.
+//! One backend is enough: what is recorded, what hosts take and what a real API server is sent have tests of their own.
 
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::ConfigMap;

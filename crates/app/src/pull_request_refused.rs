@@ -71,9 +71,10 @@ impl App {
     async fn pull_request_unbranched(&self, begun: &PullRequest, commit: &str) -> String {
         let HostPullRequest { repository, branch, .. } = &begun.told;
         let removed = async {
-            let (connection, host) = self.scm_host(begun.connection_id).await.map_err(left)?;
+            let (connection, host) =
+                self.scm_host(begun.connection_id).await.map_err(|error| left(&error))?;
             let allowed = target_allowed(begun.project_id, &connection, Some(repository));
-            allowed.map_err(left)?;
+            allowed.map_err(|error| left(&error))?;
             if connection.kind != ScmType::Plain {
                 // Without its branch a pull request would be closed, whoever opened it.
                 let open = host.open_pull_requests(repository).await;
@@ -115,11 +116,11 @@ pub(crate) fn words(error: &Error) -> String {
     }
 }
 
-fn left(error: Error) -> String {
+fn left(error: &Error) -> String {
     if matches!(error, Error::Internal { .. }) {
         tracing::error!(error = error.log_text(), "the branch of a pull request is left at its host");
     }
-    words(&error)
+    words(error)
 }
 
 /// What there is of one in a repository of plain git.

@@ -31,7 +31,7 @@ struct Watched {
     of: (RunStatus, DateTime<Utc>),
     /// What had gone by of its time when that began, as far as the clock was right then.
     before: TimeDelta,
-    watched: TimeDelta,
+    counted: TimeDelta,
 }
 
 /// One pass over all runs.
@@ -60,11 +60,11 @@ impl WatchPass<'_> {
         let mut passes = self.runs.passes.lock();
         let of = (run.status, since);
         if let Some(known) = passes.runs.get_mut(&run.id).filter(|known| known.of == of) {
-            known.watched += self.counts;
-            return known.watched >= watch_needed(term, known.before);
+            known.counted += self.counts;
+            return known.counted >= watch_needed(term, known.before);
         }
         let before = (self.now - since).max(TimeDelta::zero());
-        passes.runs.insert(run.id, Watched { of, before, watched: TimeDelta::zero() });
+        passes.runs.insert(run.id, Watched { of, before, counted: TimeDelta::zero() });
         false
     }
 

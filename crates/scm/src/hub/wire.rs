@@ -29,6 +29,7 @@ pub(super) struct Sha {
 
 /// GitHub has the message beside the parents, Gitea below `commit`.
 #[derive(Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the API")]
 pub(super) struct Commit {
     pub(super) message: Option<String>,
     pub(super) commit: Option<CommitText>,

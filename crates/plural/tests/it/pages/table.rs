@@ -306,6 +306,7 @@ pub(super) const PAGES: &[Followed] = &[
             ("plural pr merge", "a git host is asked"),
             ("plural pr close", "a git host is asked"),
             ("plural pr windows", "nothing is opened without a git host: `pull_request_merge` has one"),
+            ("curl", "token and address are the reader's: `scm_api` sends these requests"),
         ],
         ..NOTHING
     },

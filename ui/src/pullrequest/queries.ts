@@ -186,12 +186,16 @@ const Automation = graphql(/* GraphQL */ `
 
 export type Opened = NonNullable<PullRequestQuery['pullRequest']>;
 
-/** One pull request. While the console opens it, it is read again and again. */
+/** The console still opens it, or has not yet read it back: what it belongs to is known then. */
+const isOnItsWay = (one: PullRequestQuery['pullRequest'] | undefined) =>
+  one?.phase === 'PENDING' || (one?.phase === 'OPENED' && !one.readAt && !one.readError);
+
+/** One pull request. While the console opens it and has not read it back, it is read again and again. */
 export const pullRequestQuery = (id: string) =>
   queryOptions({
     queryKey: ['pull requests', 'one', id],
     queryFn: async ({ signal }) => (await ask(PullRequest, { id }, signal)).pullRequest,
-    refetchInterval: (asked) => (asked.state.data?.phase === 'PENDING' ? SOON : again(asked as unknown as Query)),
+    refetchInterval: (asked) => (isOnItsWay(asked.state.data) ? SOON : again(asked as unknown as Query)),
   });
 
 /** The id of an automation that an address names. */

@@ -344,7 +344,7 @@ async fn a_state_with_all_that_one_can_hold_comes_back_byte_for_byte(
     let shown = plural("cd stacks state show infra -o json").await?;
     assert!(!shown.contains("s3cr3t"), "{shown}");
     let listed: Vec<Value> = serde_json::from_str(&shown)?;
-    let mut names: Vec<&str> = listed.iter().filter_map(|resource| resource["address"].as_str()).collect();
+    let mut names: Vec<&str> = listed.iter().filter_map(|resource| resource["identifier"].as_str()).collect();
     names.sort_unstable();
     let (deposed, names): (Vec<&str>, Vec<&str>) =
         names.into_iter().partition(|name| name.ends_with(" (deposed 0f1e2d3c)"));

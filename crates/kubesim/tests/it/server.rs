@@ -281,7 +281,7 @@ async fn a_job_waits_for_the_end_of_its_pods_where_it_says_so() {
         jobs.create(&PostParams::default(), &job).await.unwrap();
         let of_job = ListParams::default().labels(&format!("batch.kubernetes.io/job-name={name}"));
         let pod = eventually("a Pod", async || {
-            pods.list(&of_job).await.unwrap().items.first().map(|pod| pod.name_any())
+            pods.list(&of_job).await.unwrap().items.first().map(ResourceExt::name_any)
         })
         .await;
         pods.delete(&pod, &DeleteParams::default()).await.unwrap();

@@ -12,7 +12,7 @@ use kube::api::{
     Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
 };
 use kube::config::KubeConfigOptions;
-use kube::{Client, Config, ResourceExt as _};
+use kube::{Client, Config, ResourceExt};
 use plural_kubesim::{Cluster, ClusterOptions, Fault, Kubelet, Sim, User};
 use serde_json::{Value, json};
 

@@ -318,6 +318,16 @@ const automation = createRoute({
   path: '/self-service/$name',
   component: lazyRouteComponent(() => import('./prautomation/wizard'), 'WizardPage'),
 });
+const upgradeAll = createRoute({
+  getParentRoute: () => root,
+  path: '/self-service/$name/upgrade',
+  component: lazyRouteComponent(() => import('./prinstance/upgrade-all'), 'UpgradeAllPage'),
+});
+const upgrade = createRoute({
+  getParentRoute: () => root,
+  path: '/upgrades/$id',
+  component: lazyRouteComponent(() => import('./prinstance/upgrade'), 'UpgradePage'),
+});
 
 const auditFilters = ['actor', 'action', 'target', 'noun', 'request', 'since', 'until'] as const;
 const audit = createRoute({
@@ -373,6 +383,8 @@ export const router = createRouter({
     approvals,
     selfService,
     automation,
+    upgradeAll,
+    upgrade,
     audit,
     settings.addChildren([setting]),
   ]),

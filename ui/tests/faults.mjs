@@ -34,6 +34,14 @@ async function until(what, holds) {
   }
 }
 
+/** What the page listens to. */
+const FIELDS = {
+  ServiceChanges: 'serviceDeploymentDelta',
+  ClusterChanges: 'clusterDelta',
+  StackChanges: 'infrastructureStackDelta',
+};
+const MANY = Object.keys(FIELDS).length;
+
 /** The socket of changes: what a console tells there is told by the walk. */
 async function socket(page) {
   const state = { connections: 0, refuses: false, subscriptions: new Map(), variables: new Map(), begun: 0 };
@@ -53,7 +61,7 @@ async function socket(page) {
   });
   let cursor = 0;
   state.tell = (name, delta) => {
-    const field = name === 'ServiceChanges' ? 'serviceDeploymentDelta' : 'clusterDelta';
+    const field = FIELDS[name];
     const whole = { changed: [], deleted: [], readAgain: false, cursor: String((cursor += 1)), ...delta };
     state.subscriptions.get(name)('next', { data: { [field]: whole } });
   };
@@ -126,7 +134,7 @@ async function gone(url, { open, settled, judge }) {
   const ws = await socket(page);
   await page.goto(`${url}/services/eu-prod-0/web-0`);
   await settled(page);
-  await until('both subscriptions', () => ws.begun === 2);
+  await until('all subscriptions', () => ws.begun === MANY);
   const pause = page.getByRole('button', { name: 'Pause' });
   answers.set('Service', () => failed('INTERNAL'));
   ws.tell('ServiceChanges', { changed: ['s0'] });
@@ -146,7 +154,7 @@ async function gone(url, { open, settled, judge }) {
 
   await page.goto(`${url}/clusters/eu-prod-0`);
   await settled(page);
-  await until('both subscriptions', () => ws.begun === 4);
+  await until('all subscriptions', () => ws.begun === 2 * MANY);
   answers.set('Cluster', () => failed('FORBIDDEN', 'you may not see it'));
   ws.tell('ClusterChanges', { changed: ['c0'] });
   await page.getByText('Cannot show cluster eu-prod-0: you may not see it').waitFor();
@@ -217,7 +225,7 @@ async function changes(url, { open, settled }) {
   await page.clock.install();
   await page.goto(`${url}/services/eu-prod-0/web-0?tab=configuration`);
   await settled(page);
-  await until('both subscriptions', () => ws.begun === 2);
+  await until('all subscriptions', () => ws.begun === MANY);
   ws.tell('ServiceChanges', {});
   await page.clock.runFor(3000);
   const names = ['Service', 'ServiceHistory', 'ServiceConfigurationOf', 'SyncWindows'];
@@ -240,7 +248,7 @@ async function changes(url, { open, settled }) {
   ws.subscriptions.get('ServiceChanges')('error', [{ message: 'the cursor is too old' }]);
   await until('another subscription', async () => {
     await page.clock.runFor(11_000);
-    return ws.begun === 3;
+    return ws.begun === MANY + 1;
   });
   assert.equal(ws.variables.get('ServiceChanges').after, undefined);
   ws.tell('ServiceChanges', {});
@@ -253,7 +261,7 @@ async function changes(url, { open, settled }) {
   // Something changes each second: lists and counts are read again at most every ten seconds.
   await page.goto(`${url}/services`);
   await settled(page);
-  await until('both subscriptions', () => ws.begun === 5);
+  await until('all subscriptions', () => ws.begun === 2 * MANY + 1);
   ws.tell('ServiceChanges', {});
   const lists = () => times('Services') + times('ServiceFacets');
   const first = lists();
@@ -266,6 +274,46 @@ async function changes(url, { open, settled }) {
   // Rows in 40 seconds and the little that passed meanwhile: five times at most. Counts once, or twice.
   assert.ok(read >= 4, `lists are not read again: ${read}`);
   assert.ok(read <= 8, `lists are read again too often: ${read}`);
+  await page.close();
+}
+
+/** Of stacks: what a change names is read again at once, the pages of its runs too, and lists by and by. */
+async function runs(url, { open, settled }) {
+  const page = await open();
+  const { times, all } = await asked(page);
+  const ws = await socket(page);
+  await page.clock.install();
+  let pages = 0;
+  for (const [path, name] of [
+    ['/stacks/network-0', 'Stack'],
+    ['/stacks/network-0/runs/st0-r12', 'StackRun'],
+  ]) {
+    await page.goto(url + path);
+    await settled(page);
+    pages += 1;
+    await until('all subscriptions', () => ws.begun === pages * MANY);
+    const before = times(name);
+    ws.tell('StackChanges', { changed: ['st1'] });
+    await all();
+    assert.equal(times(name), before, `${name}: a change of another stack has it read again`);
+    const told = Date.now();
+    ws.tell('StackChanges', { changed: ['st0'] });
+    await until(name, () => times(name) > before);
+    // A run that waits is asked for every ten seconds anyway.
+    assert.ok(Date.now() - told < 8000, `${name} is read again, but not because of what was told`);
+  }
+  await page.goto(`${url}/stacks`);
+  await settled(page);
+  pages += 1;
+  await until('all subscriptions', () => ws.begun === pages * MANY);
+  const before = times('Stacks');
+  ws.tell('StackChanges', { changed: ['st1'] });
+  // Sooner than it would be by itself.
+  for (let waited = 0; waited < 10_000 && times('Stacks') === before; waited += 500) {
+    await page.clock.runFor(500);
+    await all();
+  }
+  assert.ok(times('Stacks') > before, 'the list is not read again');
   await page.close();
 }
 
@@ -373,6 +421,7 @@ export async function faults(url, walk) {
   await gone(url, walk);
   await away(url, walk);
   await changes(url, walk);
+  await runs(url, walk);
   await typed(url, walk);
   await palette(url, walk);
 }

@@ -40,14 +40,44 @@ function lifeOf(at, isOpened) {
     draft: false,
     fork: isRead && at % 2 === 1,
     mergeCommit: null,
+    merging: mergingOf(at),
     readAt: isRead ? ago(40) : null,
     readError: isOpened && !isRead ? `the repository is not there ${HOSTILE}` : null,
-    checks: isRead ? { state: 'FAILED', passed: 4, failed: 1, pending: 2 } : null,
+    checks: isRead ? { state: 'FAILED', passed: 4, failed: 1, pending: 2, incomplete: true } : null,
     reviews: isRead ? { approved: 1, changesRequested: 1 } : null,
+    governance: isRead ? governanceOf(at) : null,
     service: isRead ? { id: 's0', name: 'shop', cluster: { id: 'c0', handle: 'eu-prod-0' } } : null,
     stack: isRead ? { id: 'st0', name: 'network' } : null,
     cluster: isRead ? { id: 'c0', handle: 'eu-prod-0' } : null,
   };
+}
+
+/** When it may be merged: of one a merge waits, of one it was dropped, and the others may be at any time. */
+function mergingOf(at) {
+  if (at !== 15 && at !== 60) return { open: true, opensAt: null, windows: [], wish: null };
+  const isDropped = at === 60;
+  return {
+    open: false,
+    opensAt: ago(-3600),
+    windows: [{ kind: 'ALLOW', schedule: '0 22 * * mon-fri', duration: 14_400, timeZone: 'Europe/Berlin' }],
+    wish: {
+      by: HOSTILE,
+      head: HEAD,
+      method: 'SQUASH',
+      askedAt: ago(600),
+      dueAt: isDropped ? null : ago(-3600),
+      error: isDropped ? null : `the host does not answer ${HOSTILE}`,
+      dropped: isDropped ? `its head is another now ${HOSTILE}` : null,
+    },
+  };
+}
+
+/** What its governance says: of the first that it confirmed it, of others no. */
+function governanceOf(at) {
+  const told = { head: HEAD, governance: { name: 'board-0' } };
+  return at === 0
+    ? { ...told, phase: 'APPROVED', confirmed: HEAD, refused: false, message: null }
+    : { ...told, phase: 'CONFIRM', confirmed: null, refused: true, message: HOSTILE };
 }
 
 /** `named` makes a list of so many. */
@@ -155,6 +185,14 @@ export function nouns(clusters, rows, named) {
       insertedAt: ago(at),
       connection: { name: `scm-${at}` },
     })),
+    prGovernances: named('governance', (at) => ({
+      id: `pg${at}`,
+      name: `board-${at}`,
+      insertedAt: ago(at),
+      configuration: { webhook: { url: `https://board-${at}.example.com`, signed: at % 2 === 0 } },
+      connection: { id: `sc${at}`, name: `scm-${at}` },
+      project: { name: 'default' },
+    })),
     prInstances: named('instance', (at) => ({
       id: `pi${at}`,
       state: ['ACTIVE', 'PENDING', 'REMOVED'][at % 3],
@@ -162,9 +200,11 @@ export function nouns(clusters, rows, named) {
       path: HOSTILE,
       revision: at + 1,
       outdated: at % 3 === 0 ? at % 2 === 0 : null,
+      answers: { name: 'shop', replicas: at },
+      secretAnswers: at % 2 === 0 ? ['token'] : [],
       insertedAt: ago(at),
-      automation: { id: `pa${at}`, name: `automation-${at}` },
-      pullRequest: { id: `pr${at}`, url: `https://github.com/acme/shop/pull/${at}` },
+      automation: at % 5 === 4 ? null : { id: `pa${at}`, name: `automation-${at}`, revision: at + 2 },
+      pullRequest: { id: `pr${at}`, url: `https://github.com/acme/shop/pull/${at}`, creator: 'ada@example.com' },
     })),
     pullRequests: (args) =>
       named('pull request', (at) => pullRequest(at))({

@@ -1,19 +1,34 @@
 // A pull request from the card of its automation to the git host, and what was seen of it as one JSON object: found, asked, told what is wrong,
-// shown as a diff before it exists, confirmed, opened, listed. Console, sandbox and browser are real; the git host is a stand-in.
+// shown as a diff and as what it would do before it exists, confirmed, opened, listed. Console, sandbox and browser are real; in one part the
+// git host is a stand-in.
 //
 //   pr_day.mjs PART WORLD    PART: see PARTS below. WORLD, as JSON: the console's url, its administrator's email and password, the automation,
-//                            which asks for "name", "public", "host", "project" and "key", the repository, and a secret that is answered.
+//                            which asks for "name", "public", "host", "project" and "key", the repository, a secret that is answered, a value
+//                            of the Secret that it brings, and the service that it changes, as CLUSTER / NAME, whose agent is away.
+//                            The parts "made" and "upgrade" are at Gitea itself, and the service has an agent. Of the host its api, a token and
+//                            an owner with one repository are told; of the automation its title, its message, the actions that it begins with, which
+//                            ask for "name" alone, and those of its next version, which ask for "region" besides. Between the two parts
+//                            somebody changes a file.
 import { strict as assert } from 'node:assert';
+import { setInterval } from 'node:timers/promises';
 
 import { forgive, judge, open, overhang, play, problems, settled } from './browser.mjs';
 
 const [part, text = '{}'] = process.argv.slice(2);
-const { url, email, password, automation, repository, secret } = JSON.parse(text);
+const world = JSON.parse(text);
+const { url, email, password, automation, repository, secret, value, service } = world;
 const seen = { steps: [] };
 
 const PATIENCE = { timeout: 60_000 };
+/** Console, git host, agent and cluster each have a share in this. */
+const ALL = { timeout: 120_000 };
+const CONNECTION = 'gitea';
 const asked = [];
 const heading = (page, name) => page.getByRole('heading', { name, level: 1, exact: true }).waitFor();
+/** One of a pull request is that of its automation until it is open. */
+const headed = (page, name) => page.getByRole('heading', { name, level: 1, exact: true }).waitFor(PATIENCE);
+/** What is generated, as its page calls it. */
+const instance = `${repository}: apps`;
 const button = (page, name) => page.getByRole('button', { name, exact: true });
 const sent = (mutation) =>
   asked.filter((body) => body.includes(`mutation ${mutation}(`)).map((body) => JSON.parse(body).variables);
@@ -64,6 +79,13 @@ async function isTold(page) {
   await button(page, 'Next').click();
   await chooses(page, /^project/, 'default');
   await page.getByLabel(/^key/).first().fill(secret);
+  await button(page, 'Next').click();
+  // Of the Secret that comes with it, what nobody generates is needed.
+  await button(page, 'Show what would change').click();
+  await page.getByText('This is needed.').first().waitFor();
+  await page.getByLabel(/^user/).first().fill(value);
+  await page.getByText('Empty: generated.').waitFor();
+  await judge(page, 'values of a Secret');
   await button(page, 'Show what would change').click();
   // The console has the last word: it leads back to the field.
   await page.waitForFunction(() => document.activeElement?.value === 'default', undefined, PATIENCE);
@@ -74,6 +96,7 @@ async function isTold(page) {
 
 /** The diff, before there is a pull request. */
 async function previews(page) {
+  await button(page, 'Next').click();
   await button(page, 'Next').click();
   await button(page, 'Show what would change').click();
   await page.getByText(/^2 files would change$/).waitFor(PATIENCE);
@@ -88,19 +111,41 @@ async function previews(page) {
   assert.equal(sent('OpenPullRequest').length, 0, 'a pull request is opened unasked');
   const shown = await page.locator('main').innerText();
   assert.ok(shown.includes(`plural pr create ${automation}`) && shown.includes('--secret-set key'), shown);
-  assert.ok(!shown.includes(secret), 'a secret is shown');
+  assert.ok(shown.includes('It brings the Secret') && shown.includes('--secret user'), shown);
+  assert.ok(!shown.includes(secret) && !shown.includes(value), 'a secret is shown');
+  assert.ok(!asked.some((body) => body.includes(value)), 'a value of a Secret is sent with a preview');
   const kept = await page.evaluate(() =>
     JSON.stringify([{ ...localStorage }, { ...sessionStorage }, location.href, history.state]),
   );
-  assert.ok(!kept.includes(secret), 'a secret is kept in the browser');
+  assert.ok(!kept.includes(secret) && !kept.includes(value), 'a secret is kept in the browser');
   // Without the question that it hangs on, an answer is none.
+  await button(page, 'Back').click();
   await button(page, 'Back').click();
   await button(page, 'Back').click();
   await chooses(page, /^public/, 'false');
   await button(page, 'Next').click();
+  await button(page, 'Next').click();
   await button(page, 'Show what would change').click();
   await page.getByText(/^2 files would change$/).waitFor(PATIENCE);
   assert.ok(!Object.hasOwn(sent('PreviewPullRequest').at(-1).context, 'host'), 'what is not asked is answered');
+}
+
+/** What it would do, before there is a pull request. */
+async function plans(page) {
+  await button(page, 'Show what it would do').click();
+  const found = page.getByRole('region', { name: 'What it would do to services' });
+  await found.getByRole('link', { name: service, exact: true }).waitFor(PATIENCE);
+  await found.getByText('Agent away', { exact: true }).first().waitFor();
+  await found.getByText(/for an hour/).waitFor();
+  await judge(page, 'what it would do');
+  assert.equal(sent('PlanPullRequestPreview').length, 1, 'planned once');
+  assert.equal(sent('OpenPullRequest').length, 0, 'a pull request is opened unasked');
+  assert.ok(!(await page.locator('main').innerText()).includes(secret), 'a secret is shown');
+  // Other answers are another preview.
+  await button(page, 'Back').click();
+  await button(page, 'Show what would change').click();
+  await button(page, 'Show what it would do').waitFor(PATIENCE);
+  await found.waitFor({ state: 'detached' });
 }
 
 async function opens(page) {
@@ -115,6 +160,10 @@ async function opens(page) {
   await page.locator('[data-tone="busy"]').getByText('Open', { exact: true }).first().waitFor();
   await judge(page, 'a pull request');
   assert.equal(sent('OpenPullRequest').length, 1, 'opened once');
+  const [{ secrets, key }] = sent('OpenPullRequest');
+  assert.deepEqual(secrets, { user: value });
+  assert.match(key, /^[0-9a-f]{32}$/);
+  await page.getByText('Waits for the merge').waitFor();
 }
 
 /** By how it stands, by its repository, by its automation. */
@@ -137,9 +186,285 @@ async function lists(page) {
   await rows.waitFor();
 }
 
+/** What a form of settings asks, once it is known what it offers. */
+async function begins(page, noun, title, label) {
+  await page.goto(`${url}/settings/${noun}`);
+  await heading(page, title);
+  await settled(page);
+  await button(page, label).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.waitFor();
+  return dialog;
+}
+
+async function picks(page, dialog, label, name) {
+  await dialog.getByLabel(label).first().click();
+  await page.getByRole('option', { name, exact: true }).click();
+}
+
+async function ends(dialog, label) {
+  await dialog.getByRole('button', { name: label, exact: true }).click();
+  await dialog.waitFor({ state: 'detached', ...PATIENCE });
+}
+
+/** The console to the git host. */
+async function connects(page) {
+  const dialog = await begins(page, 'scm-connections', 'Connections to git hosts', 'Add a connection');
+  await dialog.getByLabel(/^Name/).fill(CONNECTION);
+  await picks(page, dialog, /^Host/, 'Gitea or Forgejo');
+  assert.equal(
+    await dialog
+      .getByLabel(/^Project/)
+      .first()
+      .inputValue(),
+    'default',
+    'its project is not offered',
+  );
+  await dialog.getByLabel(/^Repositories that it may touch/).fill(`${world.owner}/*`);
+  await dialog
+    .getByLabel(/^Token or password/)
+    .first()
+    .fill(world.token);
+  await dialog.getByLabel(/^Address of the API/).fill(world.api);
+  await ends(dialog, 'Add a connection');
+  await page.getByRole('link', { name: CONNECTION, exact: true }).click();
+  await heading(page, CONNECTION);
+  await page.getByText('kept encrypted').first().waitFor();
+  await settled(page);
+  assert.ok(!(await page.locator('main').innerText()).includes(world.token), 'a token is shown');
+}
+
+/** The git host to the console: it tells of what is pushed. */
+async function registers(page) {
+  await button(page, 'Register webhook').click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel(/^Repository/).fill(repository);
+  await ends(dialog, 'Register webhook');
+  await page.goto(`${url}/settings/scm-webhooks`);
+  await heading(page, 'Webhooks of git hosts');
+  await page
+    .getByText(/\/ext\/v1\/webhooks\/gitea\//)
+    .first()
+    .waitFor();
+}
+
+/** What it asks and does is written, as the form has no fields for it. */
+async function automates(page) {
+  const dialog = await begins(page, 'pr-automations', 'Automations of pull requests', 'Add an automation');
+  await dialog.getByLabel(/^Name/).fill(automation);
+  await picks(page, dialog, /^Connection to the git host/, CONNECTION);
+  await dialog.getByLabel(/^Repository that is changed/).fill(repository);
+  await dialog.getByLabel(/^Title of its pull requests/).fill(world.title);
+  await dialog.getByLabel(/^What they say/).fill(world.message);
+  await dialog.getByLabel(/^What it asks and does/).fill('[]');
+  await dialog.getByRole('button', { name: 'Add an automation', exact: true }).click();
+  await dialog.getByText(/must be an object/).waitFor();
+  await dialog.getByLabel(/^What it asks and does/).fill(JSON.stringify(world.actions));
+  await ends(dialog, 'Add an automation');
+  await page.getByRole('link', { name: automation, exact: true }).click();
+  await heading(page, automation);
+  await page.getByRole('link', { name: 'Open a pull request', exact: true }).click();
+  await page.waitForURL(/\/self-service\//);
+  await heading(page, automation);
+}
+
+/** What the agent of its cluster says of the service: how many objects are made and changed, and some words of them. */
+async function isPlanned(page, counts, words) {
+  const found = page.getByRole('region', { name: 'What it would do to services' }).first();
+  const row = found.getByRole('row').filter({ has: page.getByRole('link', { name: service, exact: true }) });
+  await row.getByRole('button', { name: 'Show the objects' }).click(ALL);
+  assert.deepEqual(await row.locator('[data-number]').allTextContents(), [...counts, '0', '0']);
+  for (const word of words) await row.getByText(word, { exact: true }).first().waitFor(PATIENCE);
+}
+const created = ['create', '/data/port', '"80"', 'change', '/data/app', '"shop"'];
+const changed = ['change', '/data/port', '"8080"', '/data/region', '"eu"'];
+
+/** By its own wizard, which asks for a name alone: its difference, and what that does to a cluster, before there is a pull request. */
+async function creates(page) {
+  await page.getByLabel(/^name/).fill('shop');
+  await button(page, 'Show what would change').click();
+  await page.getByText(/^2 files would change$/).waitFor(PATIENCE);
+  const made = page.getByRole('region', { name: 'Changes of apps/shop.yaml' });
+  for (const line of ['+  name: shop', '+  port: "80"']) await made.getByText(line, { exact: true }).waitFor();
+  await page
+    .getByRole('region', { name: 'Changes of apps/index.yaml' })
+    .getByText(/^\+\s+app: "?shop"?$/)
+    .waitFor();
+  await button(page, 'Show what it would do').click();
+  await isPlanned(page, ['1', '1'], created);
+  assert.deepEqual(await atHost('/pulls?state=all'), [], 'a pull request is opened unasked');
+  await button(page, 'Open the pull request').click();
+  await page.waitForURL(/settings\/pull-requests\/[0-9a-f-]{36}$/);
+  await headed(page, 'Add shop');
+}
+
+/** What the git host says of the repository. */
+async function atHost(path) {
+  const answer = await fetch(`${world.api}/repos/${repository}${path}`, { headers: { authorization: `token ${world.token}` } });
+  assert.ok(answer.ok, `${path}: ${answer.status}`);
+  return answer.json();
+}
+
+/** On its page once its commit is planned, and at the git host: there as numbers, in one comment, whatever becomes of it. */
+async function follows(page, counts, words) {
+  const link = page.getByRole('link', { name: 'Open it at the git host' });
+  await link.waitFor(PATIENCE);
+  await isPlanned(page, counts, words);
+  const number = (await link.getAttribute('href')).split('/').at(-1);
+  const says = `| ${service.split(' / ')[0]} | 1 | ${counts.join(' | ')} | 0 | 0 |`;
+  const deadline = Date.now() + ALL.timeout;
+  for await (const _ of setInterval(250)) {
+    const all = await atHost(`/issues/${number}/comments`);
+    assert.ok(all.length < 2, 'there is more than one comment');
+    if (all.some(({ body }) => body.includes(says))) {
+      assert.ok(!all[0].body.includes('"80'), 'a value is told at the git host');
+      break;
+    }
+    assert.ok(Date.now() < deadline, `no comment says ${says}: ${JSON.stringify(all)}`);
+  }
+}
+async function isFollowed(page) {
+  await follows(page, ['1', '1'], created);
+  // Its text says which service it is about.
+  await page.getByRole('link', { name: service.replace(' / ', '/'), exact: true }).waitFor(PATIENCE);
+  await settled(page);
+  await judge(page, 'a pull request and what it would do');
+}
+const isFollowedAgain = (page) => follows(page, ['0', '1'], changed);
+
+/** Merged, it comes to the service: that stands at the newest commit, with nothing wrong. */
+async function moves(page) {
+  const { commit } = await atHost('/branches/main');
+  const [cluster, name] = service.split(' / ');
+  await page.goto(`${url}/services/${cluster}/${name}?tab=revisions`);
+  await heading(page, name);
+  const row = page
+    .getByRole('table', { name: 'Revisions' })
+    .getByRole('row')
+    .filter({ hasText: commit.id.slice(0, 7) });
+  await row.filter({ hasText: 'Current' }).filter({ hasNotText: 'never' }).first().waitFor(ALL);
+  await page.locator('[data-tone="good"]').getByText('Healthy', { exact: true }).first().waitFor(ALL);
+}
+
+/** The automation, which has a next version with that. */
+async function edits(page) {
+  await page.goto(`${url}/settings/pr-automations/${automation}`);
+  await heading(page, automation);
+  await settled(page);
+  await button(page, 'Change').click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel(/^What it asks and does/).fill(JSON.stringify(world.next));
+  await ends(dialog, 'Change');
+}
+
+/** In the web console, at the commit that it read. A host that still looks whether it can be merged is asked again. */
+async function merges(page) {
+  await page.getByRole('link', { name: 'Open it at the git host' }).waitFor(PATIENCE);
+  await button(page, 'Refresh').click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('button', { name: 'Refresh', exact: true }).click();
+  await dialog.waitFor({ state: 'detached', ...PATIENCE });
+  await button(page, 'Copy the newest commit').waitFor(PATIENCE);
+  for (const status of [409, 503]) forgive(page, status);
+  await button(page, 'Merge').click();
+  await dialog.waitFor(PATIENCE);
+  const merged = page.locator('[data-tone="good"]').getByText('Merged', { exact: true }).first();
+  for (let turn = 0; turn < 100 && (await dialog.count()) > 0; turn += 1) {
+    await dialog.getByRole('button', { name: 'Merge', exact: true }).click();
+    await Promise.race([dialog.waitFor({ state: 'detached', ...PATIENCE }), dialog.getByRole('alert').waitFor(PATIENCE)]);
+  }
+  await merged.waitFor(PATIENCE);
+}
+
+/** In the list, on its own page, and by its pull request. */
+async function isOutdated(page) {
+  await page.goto(`${url}/settings/pr-instances?state=OUTDATED`);
+  await heading(page, 'Generated by pull requests');
+  const row = page.getByRole('table', { name: 'Generated by pull requests' });
+  await row.getByRole('link', { name: instance, exact: true }).waitFor(PATIENCE);
+  await row.getByText('1 of 2', { exact: true }).waitFor();
+  await judge(page, 'a list of instances');
+  await row.getByRole('link', { name: instance, exact: true }).click();
+  await heading(page, instance);
+  await page.getByText('Its automation has another version now').waitFor();
+  await page.getByRole('link', { name: 'Add shop' }).click();
+  await heading(page, 'Add shop');
+  await page.getByRole('link', { name: instance, exact: true }).click();
+  await heading(page, instance);
+}
+
+/** What people did since, without the form being asked. */
+async function drifts(page) {
+  await button(page, 'Compare with what was generated').click();
+  await page.getByText(/^1 file of 2 differs$/).waitFor(PATIENCE);
+  const changed = page.getByRole('region', { name: 'Changes of apps/shop.yaml' });
+  await changed.getByText('-  replicas: "1"', { exact: true }).waitFor();
+  await changed.getByText('+  replicas: "3"', { exact: true }).waitFor();
+  await settled(page);
+  await judge(page, 'an instance');
+}
+
+/** With the answers of before and one to a new question; the merge is seen before there is a pull request. */
+async function upgrades(page) {
+  await page.getByRole('link', { name: 'Upgrade', exact: true }).click();
+  await heading(page, `Upgrade ${instance}`);
+  await settled(page);
+  assert.equal(await page.getByLabel(/^name/).inputValue(), 'shop', 'an answer of before is not there');
+  await button(page, 'Show what would change').click();
+  await page.getByText('This is needed.').waitFor();
+  await judge(page, 'the form of an upgrade');
+  await page.getByLabel(/^region/).fill('eu');
+  await button(page, 'Show what would change').click();
+  await page.getByText(/^1 file would change$/).waitFor(PATIENCE);
+  const changed = page.getByRole('region', { name: 'Changes of apps/shop.yaml' });
+  for (const line of ['-  port: "80"', '+  port: "8080"', '+  region: eu'])
+    await changed.getByText(line, { exact: true }).waitFor();
+  assert.equal(await changed.getByText('-  replicas: "3"', { exact: true }).count(), 0, 'what people changed is lost');
+  await judge(page, 'the review of an upgrade');
+  assert.deepEqual(sent('PreviewPrInstanceUpgrade').at(-1).context, { region: 'eu' }, 'what did not change is sent');
+  assert.equal(sent('UpgradePrInstance').length, 0, 'a pull request is opened unasked');
+  await button(page, 'Open the pull request').click();
+  await page.waitForURL(/settings\/pull-requests\/[0-9a-f-]{36}$/);
+  await headed(page, 'Upgrade: Add shop');
+}
+
+/** Once that is merged; in the dark, wide, and on a phone. */
+async function isNewest(page) {
+  await page.getByRole('link', { name: instance, exact: true }).click();
+  await heading(page, instance);
+  await page.locator('[data-tone="good"]').getByText('There', { exact: true }).first().waitFor(PATIENCE);
+  await page.getByText('Its automation has another version now').waitFor({ state: 'detached' });
+  const path = new URL(page.url()).pathname;
+  await looksAt(page, [
+    '/settings/pr-instances',
+    path,
+    path.replace('/settings/pr-instances', '/upgrades'),
+    `/self-service/${automation}/upgrade`,
+  ]);
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.goto(url + path);
+  await heading(page, instance);
+}
+
+/** After a look at what goes, and what is left of it. */
+async function takesAway(page) {
+  await button(page, 'Uninstall').click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText(/^1 file would change$/).waitFor(PATIENCE);
+  await dialog.getByText(/apps\/shop\.yaml: it was changed since/).waitFor();
+  await dialog.getByLabel(/^Type/).fill(repository);
+  await dialog.getByRole('button', { name: 'Uninstall', exact: true }).click();
+  // The page says so at once, and is called as its pull request once that has a title.
+  await page.getByRole('alert').getByRole('link', { name: 'Uninstall: Add shop', exact: true }).click(PATIENCE);
+  await headed(page, 'Uninstall: Add shop');
+}
+
 /** What was made, in the dark, wide, and on a phone. */
 async function looks(page) {
-  const paths = ['/self-service', `/self-service/${automation}`, '/settings/pull-requests'];
+  await looksAt(page, ['/self-service', `/self-service/${automation}`, '/settings/pull-requests']);
+}
+
+async function looksAt(page, paths) {
   for (const [width, height, colorScheme] of [
     [1920, 1080, 'dark'],
     [390, 844, 'light'],
@@ -157,7 +482,11 @@ async function looks(page) {
   }
 }
 
-const PARTS = { day: { signsIn, finds, isTold, previews, opens, lists, looks } };
+const PARTS = {
+  day: { signsIn, finds, isTold, previews, plans, opens, lists, looks },
+  made: { signsIn, connects, registers, automates, creates, isFollowed, merges, moves },
+  upgrade: { signsIn, edits, isOutdated, drifts, upgrades, isFollowedAgain, merges, isNewest, takesAway, moves },
+};
 
 /** A page of somebody who is not signed in yet, and of answers that the console refuses: it says so by its status. */
 async function newPage() {

@@ -163,6 +163,32 @@ async function sees(page) {
   await judge(page, 'the state of a stack');
 }
 
+/** Pages that somebody else has open hear of it: nobody loads them again, and by themselves they would ask later than this waits. */
+async function hears(page) {
+  const other = await newPage();
+  await other.context().addCookies(await page.context().cookies());
+  const heard = { timeout: 30_000 };
+  const press = async (name) => {
+    await page.getByRole('button', { name, exact: true }).click();
+    await dialog(page).getByRole('button', { name, exact: true }).click();
+    await dialog(page).waitFor({ state: 'detached' });
+  };
+  await page.goto(stack());
+  await settled(page);
+  await other.goto(`${url}/stacks`);
+  await settled(other);
+  await other.getByText(STACK, { exact: true }).first().waitFor();
+  assert.equal(await other.getByText('paused', { exact: true }).count(), 0);
+  await press('Pause');
+  await other.getByText('paused', { exact: true }).waitFor(heard);
+  await other.goto(stack());
+  await settled(other);
+  await other.getByRole('button', { name: 'Resume', exact: true }).waitFor();
+  await press('Resume');
+  await other.getByRole('button', { name: 'Pause', exact: true }).waitFor(heard);
+  await other.close();
+}
+
 /** A destruction is planned, read and approved like everything else; then the stack is gone. */
 async function destroys(page) {
   await page.goto(stack());
@@ -316,7 +342,7 @@ async function looks(page) {
 }
 
 const PARTS = {
-  day: { signsIn, makes, reads, approves, looks, sees, destroys },
+  day: { signsIn, makes, reads, approves, looks, sees, hears, destroys },
   keys: { byKeys },
 };
 

@@ -391,7 +391,17 @@ function makeStack(at, clusters, rows) {
         makeRun(stack, 12 - back, back === 0 ? stack.status : KINDS[12 - back] ? 'SUCCESSFUL' : STATUSES[3 + (back % 2)], rows),
       )
     : [];
-  return { ...stack, all: runs, runs: (args) => connection(runs, args) };
+  return {
+    ...stack,
+    all: runs,
+    runs: (args) => connection((args.of ?? []).length === 0 ? runs : runs.filter((run) => args.of.includes(groupOf(run))), args),
+  };
+}
+
+/** What a run is of, in lists. */
+function groupOf({ kind, trigger }) {
+  if (trigger === 'PULL_REQUEST') return 'PULL_REQUEST';
+  return kind === 'DRIFT' || kind === 'COMMANDS' ? kind : 'STACK';
 }
 
 /** Every five stacks, from the network up, need each other; one takes what nobody may see too. */

@@ -408,6 +408,9 @@ async function forms(url) {
   await page.close();
 }
 
+/** The value of the Secret that an automation asks for. */
+const secretOf = (page) => page.getByLabel(/^password/).first();
+
 /** A form is filled in, told what is wrong as it is typed, and shows the diff before anything is opened. No secret leaves the page. */
 async function selfService(url) {
   const page = await open();
@@ -449,6 +452,8 @@ async function selfService(url) {
   const token = page.getByLabel(/^token/).first();
   await token.fill('s3cr3t-of-the-walk');
   assert.equal(await token.getAttribute('type'), 'password');
+  await page.getByRole('button', { name: 'Next', exact: true }).click();
+  await secretOf(page).fill('s3cr3t-of-the-cluster');
   await page.getByRole('button', { name: 'Show what would change' }).click();
   // The console has the last word: what it refuses stands at its field.
   await page.getByText('Must be new: a cluster has this name.').waitFor();
@@ -456,6 +461,9 @@ async function selfService(url) {
   await page.getByLabel(/^name/).fill('shop');
   await page.getByText('Must be new').waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'Next', exact: true }).click();
+  await token.waitFor();
+  await page.getByRole('button', { name: 'Next', exact: true }).click();
+  await secretOf(page).waitFor();
   await page.getByRole('button', { name: 'Show what would change' }).click();
   await page.getByText('2 files would change').waitFor();
   const file = page.getByRole('region', { name: 'Changes of apps/shop.yaml' });
@@ -469,6 +477,18 @@ async function selfService(url) {
     JSON.stringify([{ ...localStorage }, { ...sessionStorage }, location.href, history.state]),
   );
   assert.ok(!kept.includes('s3cr3t'), 'a secret is kept in the browser');
+  // What it would do, asked for by itself.
+  await page.getByRole('button', { name: 'Show what it would do' }).click();
+  const effects = page.getByRole('region', { name: 'What it would do to services' });
+  await effects.getByRole('link', { name: 'eu-prod-0 / shop' }).waitFor();
+  await effects.getByText('Agent away', { exact: true }).waitFor();
+  await effects.getByRole('link', { name: 'network' }).waitFor();
+  await effects.getByText('1 to add, 2 to change, 0 to destroy').waitFor();
+  await effects.getByRole('button', { name: 'Show the objects' }).click();
+  await effects.getByText('/data/note').waitFor();
+  await judge(page, 'what a pull request would do');
+  const [planned] = sent('PlanPullRequestPreview');
+  assert.deepEqual(planned.context, sent('PreviewPullRequest').at(-1).context);
   const opens = page.getByRole('button', { name: 'Open the pull request' });
   await opens.click();
   await page.getByText('1 box above is not ticked.').waitFor();
@@ -494,6 +514,7 @@ async function pulls(url) {
   await stands.getByText('Checks failed').waitFor();
   await stands.getByText('1 failed, 2 not done, 4 passed').waitFor();
   await stands.getByText('1 reviewer approved, 1 reviewer asked for changes').waitFor();
+  await stands.getByText('Confirmed the newest commit').waitFor();
   for (const about of ['eu-prod-0/shop', 'network', 'eu-prod-0']) {
     await stands.getByRole('link', { name: about, exact: true }).waitFor();
   }
@@ -508,12 +529,49 @@ async function pulls(url) {
   const sent = asked.filter((body) => body.includes('mutation MergePullRequest('));
   assert.equal(sent.length, 1, 'merged once');
   assert.deepEqual(JSON.parse(sent[0]).variables, { id: 'pr0', head: HEAD, method: 'MERGE' });
+  // Outside of its windows, it is merged when one opens.
+  await page.goto(`${url}/settings/pull-requests/pr60`);
+  await settled(page);
+  await stands.getByText('For 4 h from').waitFor();
+  await stands.getByText('its head is another now').waitFor();
+  await page.getByRole('button', { name: 'Merge in window', exact: true }).click();
+  await dialog.getByText(`plural pr merge pr60 --method merge --head ${HEAD} --in-window`).waitFor();
+  await judge(page, 'a merge in a window');
+  await dialog.getByRole('button', { name: 'Merge in window', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+  const wished = asked.filter((body) => body.includes('mutation MergePullRequest('));
+  assert.deepEqual(JSON.parse(wished[1]).variables, { id: 'pr60', head: HEAD, method: 'MERGE', inWindow: true });
+  // And not, once that is cancelled.
+  await page.goto(`${url}/settings/pull-requests/pr15`);
+  await settled(page);
+  await stands.getByText('as one commit with all changes').waitFor();
+  await page.getByRole('button', { name: 'Cancel the merge', exact: true }).click();
+  await dialog.getByText('plural pr merge pr15 --cancel').waitFor();
+  await dialog.getByRole('button', { name: 'Cancel the merge', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+  const cancelled = asked.filter((body) => body.includes('mutation CancelPullRequestMerge('));
+  assert.deepEqual(JSON.parse(cancelled[0]).variables, { id: 'pr15' });
+  // What its governance did not confirm is not merged.
+  await page.goto(`${url}/settings/pull-requests/pr30`);
+  await settled(page);
+  await stands.getByText('Says no').waitFor();
+  await page.getByRole('button', { name: 'Merge', exact: true }).press('Enter');
+  await page.getByText('Its governance did not confirm its newest commit yet').waitFor();
   // Nobody knows what a merge of this one would be.
   await page.goto(`${url}/settings/pull-requests/pr6`);
   await settled(page);
   await page.getByText('It could not be read the last time').waitFor();
   await page.getByRole('button', { name: 'Merge', exact: true }).press('Enter');
   await page.getByText('Its newest commit is not known yet').waitFor();
+  // Whoever adds a governance changes none that is there.
+  await page.goto(`${url}/settings/pr-governances`);
+  await settled(page);
+  await page.getByRole('button', { name: 'Add a governance' }).click();
+  await dialog.getByLabel(/^Name/).fill('board-0');
+  await dialog.getByLabel(/^Address/).fill('https://board.example.com');
+  await dialog.getByRole('button', { name: 'Add a governance' }).click();
+  await dialog.getByText('there is a governance with this name already').waitFor();
+  assert.ok(!asked.some((body) => body.includes('mutation UpsertPrGovernance(')), 'nothing was written over');
   await page.close();
 }
 

@@ -72,7 +72,7 @@ const GITEA_PACKAGE: &str = "code.gitea.io/gitea";
 /// What Gitea reads while it runs, from its module to beside its program.
 const GITEA_FILES: &str = "gitea-files";
 
-const MODULES: [Module; 10] = [
+const MODULES: [Module; 11] = [
     Module {
         folder: "tools/kubernetes",
         programs: &[
@@ -117,6 +117,12 @@ const MODULES: [Module; 10] = [
         )],
         users: &[User::TestsLater],
         without: "nothing that a provider made drifts",
+    },
+    Module {
+        folder: "tools/terraform-provider-time",
+        programs: &[program("terraform-provider-time", "github.com/hashicorp/terraform-provider-time", 40)],
+        users: &[User::TestsLater],
+        without: "no stack has two providers",
     },
     Module {
         folder: "tools/terraform",

@@ -1,4 +1,5 @@
-//! Tasks of this repository: `cargo xtask up`, `test`, `check`, `bench`, `gen`, `accept`, `advisories`, `house`, `ui`, `gallery`, `tidy`.
+//! Tasks of this repository: `cargo xtask up`, `test`, `check`, `bench`, `gen`, `accept`, `advisories`, `house`, `release`, `ui`,
+//! `gallery`, `tidy`.
 //!
 //! Kept small on purpose: it is the first thing that a newcomer compiles. What needs the product's crates is a
 //! binary of theirs that a task builds and runs.
@@ -16,6 +17,7 @@ mod install;
 mod keycloak;
 mod node_programs;
 mod python_programs;
+mod release;
 mod shell;
 mod test;
 mod tidy;
@@ -54,6 +56,8 @@ enum Task {
     Advisories(advisories::Args),
     /// What a change costs here: touch points, lists, exported names, circles, build times
     House(house::Args),
+    /// Build plural as it is given away: linked statically, so that it starts in every image, and started once to see it
+    Release(release::Args),
     /// Build the web console into ui/dist, from where the program embeds it
     Ui,
     /// Screenshots of every page of the web console into ui/gallery; with `docs`, those of the documentation
@@ -72,6 +76,7 @@ fn main() -> ExitCode {
         Task::Accept(args) => accept::run(&args),
         Task::Advisories(args) => advisories::run(&args),
         Task::House(args) => house::run(&args),
+        Task::Release(args) => release::run(&args),
         Task::Ui => web_console::build(),
         Task::Gallery(args) => web_console::gallery(&args),
         Task::Tidy => tidy::run(),

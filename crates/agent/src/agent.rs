@@ -25,6 +25,7 @@ use crate::{
     lease::{Lease, Standing},
     link,
     masking::Secrets,
+    pr_secrets::{self, PrSecrets},
     proxy::Proxy,
     renders::Renders,
     reports::Reports,
@@ -74,6 +75,7 @@ pub(crate) struct Core {
     pub(crate) inbox: Inbox,
     pub(crate) reports: Reports,
     pub(crate) runs: Runs,
+    pub(crate) pr_secrets: PrSecrets,
     /// None when people may not come through the console.
     pub(crate) proxy: Option<Arc<Proxy>>,
     pub(crate) concurrency: usize,
@@ -190,6 +192,7 @@ impl Agent {
             renders: Renders::new(renders, journal),
             inbox: Inbox::default(),
             reports: Reports::default(),
+            pr_secrets: PrSecrets::new(&namespace),
             runs: Runs::new(runs::Settings {
                 config: runs,
                 agent_namespace: namespace.clone(),
@@ -212,7 +215,7 @@ impl Agent {
         let shutdown = Shutdown::new();
         let stop = shutdown.signal();
         let task = tokio::spawn(async move {
-            let working = work(Arc::clone(&core), client, Arc::clone(&lease), engine, keep_alive);
+            let working = Box::pin(work(Arc::clone(&core), client, Arc::clone(&lease), engine, keep_alive));
             if stop.or(working).await.is_none() {
                 core.renders.leave();
                 lease.release().await;
@@ -249,6 +252,7 @@ async fn work(
         tokio::select! {
             () = act(&core, &client, &options), if may_act => {}
             () = runs::run(Arc::clone(&core), client.clone()), if may_act => {}
+            () = pr_secrets::run(Arc::clone(&core), client.clone()), if may_act => {}
             changed = standing.changed() => {
                 if changed.is_err() {
                     tracing::error!("the keeper of the lease ended");

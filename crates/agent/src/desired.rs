@@ -31,6 +31,8 @@ pub(crate) struct Moved {
     pub(crate) forgotten: Vec<ServiceId>,
     /// Runs came, changed or went.
     pub(crate) runs: bool,
+    /// There may be Secrets of automations to write or to delete.
+    pub(crate) secrets: bool,
     /// The answer was the whole state: whatever is not in it is not ours.
     pub(crate) snapshot: bool,
 }
@@ -52,8 +54,8 @@ const RUNS: u32 = 4;
 impl Moved {
     /// There is something to keep.
     pub(crate) fn is_any(&self) -> bool {
-        let Self { changed, asked, forgotten, runs, snapshot } = self;
-        *snapshot || *runs || !changed.is_empty() || !asked.is_empty() || !forgotten.is_empty()
+        let Self { changed, asked, forgotten, runs, secrets, snapshot } = self;
+        *snapshot || *runs || *secrets || !changed.is_empty() || !asked.is_empty() || !forgotten.is_empty()
     }
 }
 
@@ -232,13 +234,7 @@ impl Desired {
         for work in work {
             match work.item {
                 Some(Item::Service(service)) => state.put(*service, &mut moved),
-                // What templates see of the cluster may change what any service renders to.
-                Some(Item::Cluster(cluster)) => {
-                    if state.cluster.as_deref() != Some(&cluster) {
-                        state.cluster = Some(Arc::new(cluster));
-                        moved.changed.extend(state.services.keys().copied());
-                    }
-                }
+                Some(Item::Cluster(cluster)) => state.put_cluster(cluster, &mut moved),
                 Some(Item::StackRun(run)) => state.put_run(work.sequence, run, &mut moved),
                 None if work.kind == i32::from(WorkKind::Service) => state.keep(&work.id),
                 None if work.kind == i32::from(WorkKind::StackRun) => state.keep_run(&work.id),
@@ -289,6 +285,21 @@ impl State {
             Some(_) | None => moved.changed.push(id),
         }
         self.services.insert(id, Arc::new(service));
+    }
+
+    /// Takes what is known of the cluster.
+    fn put_cluster(&mut self, cluster: v1::ClusterData, moved: &mut Moved) {
+        let known = self.cluster.as_deref();
+        if known == Some(&cluster) {
+            return;
+        }
+        moved.secrets |= known.map_or(0, |known| known.secrets) != cluster.secrets;
+        let seen = |of: &v1::ClusterData| v1::ClusterData { secrets: 0, ..of.clone() };
+        // What templates see of the cluster may change what any service renders to.
+        if known.map(seen) != Some(seen(&cluster)) {
+            moved.changed.extend(self.services.keys().copied());
+        }
+        self.cluster = Some(Arc::new(cluster));
     }
 
     /// Takes a run.

@@ -523,3 +523,22 @@ fn a_run_whose_job_is_heard_of_no_more_wants_another() {
         assert_eq!(desired.runs()[&id].again, again, "{sequence}");
     }
 }
+
+#[test]
+fn a_secret_that_is_to_be_written_renders_no_service_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let desired = open(folder.path(), "u", "t");
+    desired.take(snapshot(5, vec![service(ServiceId::new(), 1)]));
+    let told = |handle: &str, secrets| {
+        let cluster = v1::ClusterData { handle: handle.to_owned(), secrets, ..v1::ClusterData::default() };
+        let mut answer = moves(6, Vec::new());
+        answer.work.push(work::cluster_work(cluster));
+        let moved = desired.take(answer);
+        (moved.changed.len(), moved.secrets)
+    };
+    assert_eq!(told("blue", 0), (1, false));
+    assert_eq!(told("blue", 7), (0, true));
+    assert_eq!(told("blue", 7), (0, false));
+    assert_eq!(told("green", 9), (1, true));
+    assert_eq!(desired.cluster().unwrap().secrets, 9);
+}

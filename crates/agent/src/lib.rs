@@ -30,6 +30,7 @@ mod lease;
 mod link;
 mod masking;
 mod metadata;
+mod pr_secrets;
 mod proxy;
 mod reconcile;
 mod render;

@@ -307,6 +307,9 @@ impl Line {
                     if moved.runs {
                         self.core.runs.wake();
                     }
+                    if moved.secrets {
+                        self.core.pr_secrets.wake();
+                    }
                     let asked = Wake { why: Why::Plan, ..Wake::default() };
                     self.core.inbox.wake(moved.asked.iter().copied(), asked);
                     // With the first answer the desired state is whole: what was kept on disk, and what

@@ -40,12 +40,15 @@ mod passkey;
 mod persona;
 mod pr_automation;
 mod pr_automation_spec;
+mod pr_governance;
 mod pr_instance;
 mod preview;
 mod project;
 mod project_limits;
 mod pull_request;
 mod pull_request_life;
+mod pull_request_merge;
+mod pull_request_secret;
 mod question;
 mod record;
 mod recording;
@@ -58,6 +61,7 @@ mod revision;
 mod role;
 mod rollout_strategy;
 mod runner;
+mod runner_found;
 mod saved_view;
 mod scm_connection;
 mod scm_webhook;
@@ -188,9 +192,11 @@ part! { StackQueries, StackMutations:
 
 part! { SelfServiceQueries, SelfServiceMutations:
     pr_automation(query PrAutomationQuery; mutation PrAutomationMutation);
+    pr_governance(query PrGovernanceQuery; mutation PrGovernanceMutation);
     pr_instance(query PrInstanceQuery; mutation PrInstanceMutation);
     pull_request(query PullRequestQuery; mutation PullRequestMutation);
     pull_request_life(mutation PullRequestLifeMutation);
+    pull_request_merge(mutation PullRequestMergeMutation);
     scm_connection(query ScmConnectionQuery; mutation ScmConnectionMutation);
     scm_webhook(query ScmWebhookQuery; mutation ScmWebhookMutation);
 }

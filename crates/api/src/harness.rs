@@ -85,8 +85,9 @@ impl Call {
             ("logs", None) => (Self::Log, Method::POST),
             ("plan", Some(part)) => (Self::PlanPart(PlanPart::parse(part)?), Method::PUT),
             ("findings", Some(kind)) => {
-                // What policy says, it says itself.
-                let kind = FindingKind::parse(kind).filter(|kind| *kind != FindingKind::Policy)?;
+                // What policy says, it says itself; and runners of other clients have another door.
+                let kind = FindingKind::parse(kind)
+                    .filter(|kind| matches!(kind, FindingKind::Trivy | FindingKind::Cost))?;
                 (Self::Finding(kind), Method::PUT)
             }
             ("planned", None) => (Self::Planned, Method::POST),
@@ -324,6 +325,8 @@ mod tests {
             ("findings/trivy", Some((Call::Finding(FindingKind::Trivy), Method::PUT))),
             ("findings/cost", Some((Call::Finding(FindingKind::Cost), Method::PUT))),
             ("findings/policy", None),
+            ("findings/runner", None),
+            ("findings/resources", None),
             ("findings", None),
             ("", None),
             ("done/", None),

@@ -1,6 +1,11 @@
 //! `POST /gql`.
 
-use std::{collections::HashSet, net::IpAddr, sync::Arc, time::Instant};
+use std::{
+    collections::HashSet,
+    net::IpAddr,
+    sync::{Arc, Weak},
+    time::Instant,
+};
 
 use async_graphql::{
     Name, Request as GraphQlRequest, Response as GraphQlResponse, ServerError, Variables,
@@ -20,9 +25,9 @@ use plural_app::App;
 use plural_core::access::Actor;
 use plural_core::ids::{RequestId, ServiceId};
 use plural_core::{Error, ErrorCode};
-use plural_kit::Permits;
+use plural_kit::{Permits, Visit};
 use secrecy::SecretString;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
@@ -39,7 +44,7 @@ use crate::{
 };
 
 /// JSON values of a body: each takes far more memory than its bytes.
-const MOST_VALUES: usize = 50_000;
+pub(crate) const MOST_VALUES: usize = 50_000;
 /// The same of somebody who has not said who they are.
 const MOST_VALUES_OF_NOBODY: usize = 200;
 /// Bytes of an answer that is written beside the other requests, not between them.
@@ -162,7 +167,11 @@ pub(crate) async fn gql(
     response
 }
 
-fn is_json(headers: &HeaderMap) -> Result<(), Box<Response>> {
+/// Whether a body says that it is JSON: what no form of another page can say.
+///
+/// # Errors
+/// The answer for one that does not.
+pub(crate) fn is_json(headers: &HeaderMap) -> Result<(), Box<Response>> {
     let is_json = headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
@@ -355,6 +364,35 @@ fn written(
             ([(CONTENT_TYPE, kind)], body).into_response()
         }
         Err(shortage) => fell_short(shortage, recipient, request_id, effect),
+    }
+}
+
+/// A place for an answer that is no GraphQL.
+///
+/// # Errors
+/// The answer for a party that has too many to read.
+pub(crate) fn recipient(api: &Api, party: Party, visit: Weak<Visit>) -> Result<Recipient, Box<Response>> {
+    Recipient::new(&api.sending, party, visit).ok_or_else(|| Box::new(unread()))
+}
+
+/// An answer of JSON that is no GraphQL and changed nothing, counted as those of GraphQL are.
+pub(crate) fn written_json(answer: &impl Serialize, recipient: Recipient, request_id: RequestId) -> Response {
+    let mut text = Text::new(recipient);
+    let body = match serde_json::to_writer(&mut text, answer) {
+        Ok(()) => text.into_body(),
+        Err(error) if error.is_io() => Err(text.shortage()),
+        Err(cause) => return internal(request_id, "writing an answer", cause),
+    };
+    match body {
+        Ok(body) => {
+            let kind = HeaderValue::from_static("application/json");
+            ([(CONTENT_TYPE, kind)], body).into_response()
+        }
+        Err(Shortage::Nodes | Shortage::Bytes) => {
+            let told = format!("is too many: the answer is larger than {} MiB", MOST_BYTES >> 20);
+            refuse(&Error::invalid("first", told), request_id)
+        }
+        Err(Shortage::Pool | Shortage::Unread) => unread(),
     }
 }
 

@@ -30,6 +30,7 @@ mod preparation;
 mod program_login;
 mod recording;
 mod routes;
+mod scm_api;
 mod sending;
 mod sign_in;
 mod site;
@@ -61,6 +62,8 @@ pub use socket::Sockets;
 /// | `GET /ext/v1/recordings/{id}` | a recording of a shell, as an asciicast |
 /// | `GET /ext/v1/audit/export[?after=BATCH]` | the audit log with its chain, in lines of JSON |
 /// | `GET /v1/git/tarballs?id=ID` | the files that a service is made of, as a `tar.gz` |
+/// | `GET /v1/api/scm/{connections,pullrequests,prautomations}` | lists of these, as plain JSON |
+/// | `POST /v1/api/scm/prautomations/{id}/invoke` | asks an automation for a pull request |
 /// | `GET`, `POST`, `LOCK`, `UNLOCK` `/v1/stacks/{id}/state` | the state of a stack, for Terraform's `http` backend |
 /// | `GET`, `POST`, `PUT` `/v1/runs/{id}/…` | what the Job of a run and the console say to each other: `core/src/run_call.rs` |
 /// | `POST /ext/v1/gates/{service}/{token}/{hook}` | a canary of Flagger asks whether it may go on |
@@ -93,6 +96,10 @@ pub fn routes(app: Arc<App>, options: ApiOptions, sockets: Sockets) -> Routes {
         .get("/ext/v1/recordings/{id}", recording::download)
         .get(audit_export::PATH, audit_export::download)
         .get(tarball::PATH, tarball::download)
+        .get(scm_api::CONNECTIONS, scm_api::connections)
+        .get(scm_api::PULL_REQUESTS, scm_api::pull_requests)
+        .get(scm_api::AUTOMATIONS, scm_api::automations)
+        .post(scm_api::INVOKE, scm_api::invoke)
         .any(stack_state::PATH, stack_state::serve)
         .any(harness::PATH, harness::serve)
         .post("/ext/v1/gates/{service}/{token}/{hook}", gate::ask)

@@ -101,6 +101,8 @@ pub struct ClusterData {
     pub tags: BTreeMap<String, String>,
     /// Metadata.
     pub metadata: serde_json::Map<String, serde_json::Value>,
+    /// Another number whenever there is a Secret that the agent was not told of; 0: there is none. Templates read it nowhere.
+    pub secrets: u64,
 }
 
 /// What an agent asks with a poll.
@@ -282,7 +284,13 @@ impl App {
         let is_told = asked.contract >= WorkKind::Cluster.since();
         let wants_cluster = whole.contains(&WorkRef::cluster(agent.cluster_id()));
         let cluster = if wants_cluster || (!is_told && !services.is_empty()) {
-            self.store.agent_cluster(agent.cluster_id()).await?.map(cluster_data)
+            match self.store.agent_cluster(agent.cluster_id()).await? {
+                Some(cluster) => {
+                    let secrets = self.store.pr_secrets_mark(agent.cluster_id()).await?;
+                    Some(ClusterData { secrets, ..cluster_data(cluster) })
+                }
+                None => None,
+            }
         } else {
             None
         };
@@ -458,6 +466,7 @@ pub(crate) fn cluster_data(cluster: Cluster) -> ClusterData {
         version: cluster.facts.current_version.or(cluster.version).unwrap_or_default(),
         tags: cluster.tags,
         metadata: cluster.metadata,
+        secrets: 0,
     }
 }
 

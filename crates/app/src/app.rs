@@ -29,6 +29,7 @@ use crate::ports::blobs::Blobs;
 use crate::ports::charts::Composer;
 use crate::ports::git::GitPort;
 use crate::ports::git_hosts::GitHosts;
+use crate::ports::governances::Governances;
 use crate::ports::identity::IdentityPort;
 use crate::ports::key_encryption::KeyEncryption;
 use crate::ports::previews::Previews;
@@ -43,7 +44,9 @@ use crate::shared_counts::ServiceCounts;
 use crate::sign_in_link::SignInLink;
 use crate::stack_clock::ClockPasses;
 use crate::stack_pull_poll::SeenPulls;
+use crate::stack_run_applies::ApplyingRuns;
 use crate::stack_run_turns::SilentRuns;
+use crate::stack_run_watch::WatchedRuns;
 use crate::stack_state::LOOKS;
 use crate::store::Store;
 use crate::streams::PendingStreams;
@@ -70,6 +73,8 @@ pub struct Ports {
     pub rules: Arc<dyn Rules>,
     /// Git hosts.
     pub git_hosts: Arc<dyn GitHosts>,
+    /// Governances of pull requests.
+    pub governances: Arc<dyn Governances>,
     /// Automations of pull requests.
     pub scaffolds: Arc<dyn Scaffolds>,
     /// Identity providers.
@@ -161,6 +166,7 @@ pub struct App {
     pub(crate) previews: Arc<dyn Previews>,
     pub(crate) rules: Arc<dyn Rules>,
     pub(crate) git_hosts: Arc<dyn GitHosts>,
+    pub(crate) governances: Arc<dyn Governances>,
     pub(crate) scaffolds: Arc<dyn Scaffolds>,
     pub(crate) templates: Arc<dyn Templates>,
     pub(crate) identities: Arc<dyn IdentityPort>,
@@ -180,6 +186,8 @@ pub struct App {
     pub(crate) throttle: Throttle,
     pub(crate) sign_in_link: SignInLink,
     pub(crate) silent_runs: SilentRuns,
+    pub(crate) applying_runs: ApplyingRuns,
+    pub(crate) watched_runs: WatchedRuns,
     pub(crate) seen_pulls: SeenPulls,
     pub(crate) clock_passes: ClockPasses,
     pub(crate) questions: PlanLimiter,
@@ -218,6 +226,7 @@ impl App {
             previews,
             rules,
             git_hosts,
+            governances,
             scaffolds,
             templates,
             identities,
@@ -240,6 +249,7 @@ impl App {
             previews,
             rules,
             git_hosts,
+            governances,
             scaffolds,
             templates,
             identities,
@@ -257,6 +267,8 @@ impl App {
             throttle: Throttle::default(),
             sign_in_link: SignInLink::default(),
             silent_runs: SilentRuns::default(),
+            applying_runs: ApplyingRuns::default(),
+            watched_runs: WatchedRuns::default(),
             seen_pulls: SeenPulls::default(),
             clock_passes: ClockPasses::default(),
             questions: PlanLimiter::default(),

@@ -1,8 +1,8 @@
-//! Deltas: which services and clusters changed, for pages that are open in browsers.
+//! Deltas: which services, clusters and stacks changed, for pages that are open in browsers.
 //!
-//! Whoever writes a change names the service or cluster in the same transaction. Each replica reads these rows while somebody
-//! listens here, so it does not matter which replica an agent or a user spoke to. The agents' feed is not used: reports of
-//! agents would fill it, and whoever falls behind in it gets a snapshot.
+//! Whoever writes a change names the service, cluster or stack in the same transaction; that of a run is its stack's. Each replica
+//! reads these rows while somebody listens here, so it does not matter which replica an agent or a user spoke to. The agents' feed is
+//! not used: reports of agents would fill it, and whoever falls behind in it gets a snapshot.
 //!
 //! # Guarantees
 //! - A subscriber is told *that* something changed, never what: they read it again, with the rights that they have then.
@@ -19,8 +19,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use parking_lot::Mutex;
 use plural_core::access::{Visibility, visibility};
 use plural_core::cluster::Cluster;
-use plural_core::ids::{ClusterId, ServiceId};
+use plural_core::ids::{ClusterId, ServiceId, StackId};
 use plural_core::service::Service;
+use plural_core::stack::Stack;
 use plural_core::{Error, Result};
 use plural_kit::{Backoff, ShutdownSignal};
 use tokio::sync::{Notify, watch};
@@ -31,6 +32,7 @@ use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
 use crate::service::ServiceSelector;
+use crate::stack::StackSelector;
 
 /// For so long deltas are kept.
 pub(crate) const KEEP: TimeDelta = TimeDelta::minutes(40);
@@ -54,13 +56,30 @@ const PENDING: Duration = Duration::from_millis(100);
 /// A place among the deltas, as [`crate::ports::agents::FeedPosition`] is in the feed.
 pub type DeltaPosition = u64;
 
-/// A service or a cluster that came, changed or went.
+/// What came, changed or went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Delta {
-    /// Its cluster, or the cluster itself.
-    pub cluster_id: ClusterId,
-    /// The service, if it is one.
-    pub service_id: Option<ServiceId>,
+pub enum Delta {
+    /// A cluster.
+    Cluster(ClusterId),
+    /// A service.
+    Service {
+        /// Its cluster.
+        cluster_id: ClusterId,
+        /// The service.
+        service_id: ServiceId,
+    },
+    /// A stack, or a run of it.
+    Stack(StackId),
+}
+
+impl Delta {
+    /// The cluster that says who saw it, where one does.
+    fn cluster(self) -> Option<ClusterId> {
+        match self {
+            Self::Cluster(cluster_id) | Self::Service { cluster_id, service_id: _ } => Some(cluster_id),
+            Self::Stack(_) => None,
+        }
+    }
 }
 
 /// Deltas after a place.
@@ -85,7 +104,7 @@ pub trait DeltaStore: Send + Sync + 'static {
     async fn deltas_head(&self) -> Result<DeltaPosition>;
     /// What comes after a place.
     async fn deltas_read(&self, after: DeltaPosition) -> Result<DeltaBatch>;
-    /// Which of these services and clusters are not there any more.
+    /// Which of these are not there any more.
     async fn deltas_gone(&self, of: &[Delta]) -> Result<HashSet<Uuid>>;
     /// Changes when there is more to read.
     fn deltas_wake(&self) -> watch::Receiver<u64>;
@@ -108,19 +127,31 @@ pub enum DeltaFilter {
         /// One.
         id: Option<ClusterId>,
     },
+    /// Stacks with their runs: one, or all.
+    Stacks {
+        /// One.
+        id: Option<StackId>,
+    },
 }
 
 impl DeltaFilter {
     /// The id that it is told of, if this concerns it.
     fn key(self, delta: Delta) -> Option<Uuid> {
-        let Delta { cluster_id, service_id } = delta;
-        match (self, service_id) {
-            (Self::Services { id, cluster }, Some(service)) => {
-                let is_meant = id.is_none_or(|id| id == service) && cluster.is_none_or(|id| id == cluster_id);
-                is_meant.then(|| service.uuid())
+        match (self, delta) {
+            (Self::Services { id, cluster }, Delta::Service { cluster_id, service_id }) => {
+                let is_meant =
+                    id.is_none_or(|id| id == service_id) && cluster.is_none_or(|id| id == cluster_id);
+                is_meant.then(|| service_id.uuid())
             }
-            (Self::Clusters { id }, None) => id.is_none_or(|id| id == cluster_id).then(|| cluster_id.uuid()),
-            (Self::Services { .. }, None) | (Self::Clusters { .. }, Some(_)) => None,
+            (Self::Clusters { id }, Delta::Cluster(cluster)) => {
+                id.is_none_or(|id| id == cluster).then(|| cluster.uuid())
+            }
+            (Self::Stacks { id }, Delta::Stack(stack)) => {
+                id.is_none_or(|id| id == stack).then(|| stack.uuid())
+            }
+            (Self::Services { .. }, Delta::Cluster(_) | Delta::Stack(_))
+            | (Self::Clusters { .. }, Delta::Service { .. } | Delta::Stack(_))
+            | (Self::Stacks { .. }, Delta::Cluster(_) | Delta::Service { .. }) => None,
         }
     }
 }
@@ -174,8 +205,8 @@ struct News {
 /// One thing that changed.
 #[derive(Debug, Clone, Copy)]
 struct Changed {
-    /// Its cluster, or the cluster itself.
-    cluster: ClusterId,
+    /// The cluster that says who saw it, where one does.
+    cluster: Option<ClusterId>,
     /// It is not there any more.
     gone: bool,
 }
@@ -187,7 +218,7 @@ impl News {
                 return;
             }
             if let Some(id) = filter.key(*delta) {
-                self.insert(id, Changed { cluster: delta.cluster_id, gone: gone.contains(&id) });
+                self.insert(id, Changed { cluster: delta.cluster(), gone: gone.contains(&id) });
                 if self.ids.len() > MOST_NEWS {
                     self.overflow();
                 }
@@ -306,15 +337,19 @@ impl App {
         after: Option<&str>,
     ) -> Result<DeltaSubscription> {
         visibility(ctx.actor())?;
-        let (service, cluster) = match filter {
-            DeltaFilter::Services { id, cluster } => (id, cluster),
-            DeltaFilter::Clusters { id } => (None, id),
+        let (service, cluster, stack) = match filter {
+            DeltaFilter::Services { id, cluster } => (id, cluster, None),
+            DeltaFilter::Clusters { id } => (None, id, None),
+            DeltaFilter::Stacks { id } => (None, None, id),
         };
         if let Some(id) = service {
             self.get::<Service>(ctx, &ServiceSelector::Id(id)).await?;
         }
         if let Some(id) = cluster {
             self.get::<Cluster>(ctx, &ClusterSelector::Id(id)).await?;
+        }
+        if let Some(id) = stack {
+            self.get::<Stack>(ctx, &StackSelector::Id(id)).await?;
         }
         let after = after.map(|text| DeltaCursor::parse(text).ok_or_else(no_cursor)).transpose()?;
 
@@ -352,6 +387,7 @@ impl App {
         let told = match filter {
             DeltaFilter::Services { id, cluster: _ } => id.map(ServiceId::uuid),
             DeltaFilter::Clusters { id } => id.map(ClusterId::uuid),
+            DeltaFilter::Stacks { id } => id.map(StackId::uuid),
         };
         Ok(DeltaSubscription { seat, told: told.into_iter().collect(), last: None, resumes })
     }
@@ -417,8 +453,12 @@ impl App {
                 let there: Vec<ClusterId> = there.into_iter().map(ClusterId::from_uuid).collect();
                 self.get_many::<Cluster>(ctx, &there).await?.into_keys().map(ClusterId::uuid).collect()
             }
+            DeltaFilter::Stacks { .. } => {
+                let there: Vec<StackId> = there.into_iter().map(StackId::from_uuid).collect();
+                self.get_many::<Stack>(ctx, &there).await?.into_keys().map(StackId::uuid).collect()
+            }
         };
-        let gone: Vec<(Uuid, ClusterId)> =
+        let gone: Vec<(Uuid, Option<ClusterId>)> =
             ids.iter().filter(|(_, it)| it.gone).map(|(id, it)| (*id, it.cluster)).collect();
         let mut looked = Looked { changed, deleted: Vec::new(), unknown: false };
         if gone.is_empty() || sees_all {
@@ -426,11 +466,12 @@ impl App {
             return Ok(looked);
         }
         // Whoever may see a cluster saw all services on it.
-        let clusters: HashSet<ClusterId> = gone.iter().map(|(_, cluster)| *cluster).collect();
+        let clusters: HashSet<ClusterId> = gone.iter().filter_map(|(_, cluster)| *cluster).collect();
         let clusters: Vec<ClusterId> = clusters.into_iter().collect();
         let clusters = self.get_many::<Cluster>(ctx, &clusters).await?;
         for (id, cluster) in gone {
-            if subscription.told.contains(&id) || clusters.contains_key(&cluster) {
+            let is_seen = cluster.is_some_and(|cluster| clusters.contains_key(&cluster));
+            if is_seen || subscription.told.contains(&id) {
                 looked.deleted.push(id);
             } else {
                 looked.unknown = true;
@@ -533,10 +574,11 @@ mod tests {
     use super::*;
 
     fn of(service: u128, cluster: u128) -> Delta {
-        Delta {
-            cluster_id: ClusterId::from_uuid(Uuid::from_u128(cluster)),
-            service_id: (service > 0).then(|| ServiceId::from_uuid(Uuid::from_u128(service))),
+        let cluster_id = ClusterId::from_uuid(Uuid::from_u128(cluster));
+        if service == 0 {
+            return Delta::Cluster(cluster_id);
         }
+        Delta::Service { cluster_id, service_id: ServiceId::from_uuid(Uuid::from_u128(service)) }
     }
 
     #[test]
@@ -559,6 +601,14 @@ mod tests {
         assert_eq!((on.key(of(5, 1)), on.key(of(5, 2))), (Some(Uuid::from_u128(5)), None));
         assert_eq!((all.key(of(0, 1)), DeltaFilter::Clusters { id: None }.key(of(5, 1))), (None, None));
         assert_eq!(DeltaFilter::Clusters { id: None }.key(of(0, 2)), Some(Uuid::from_u128(2)));
+        let stack = |id| StackId::from_uuid(Uuid::from_u128(id));
+        let one = DeltaFilter::Stacks { id: Some(stack(7)) };
+        assert_eq!(one.key(Delta::Stack(stack(7))), Some(Uuid::from_u128(7)));
+        assert_eq!(
+            (one.key(Delta::Stack(stack(8))), one.key(of(7, 7)), one.key(of(0, 7))),
+            (None, None, None)
+        );
+        assert_eq!((all.key(Delta::Stack(stack(5))), on.key(Delta::Stack(stack(1)))), (None, None));
     }
 
     #[test]

@@ -3,23 +3,28 @@
 //! The console looks which services it reaches, builds their artifacts at the commit, and has the agents say what a sync of those would do.
 //! Nothing is applied, and no service moves.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::fleet_plan::{
-    FleetFound, FleetPartState, FleetPlan, FleetPlanAsk, FleetPlanPart, FleetPlanPhase,
+    FleetFound, FleetPartState, FleetPlan, FleetPlanAsk, FleetPlanPart, FleetPlanPhase, PreviewedStack,
 };
 use plural_core::ids::{
-    ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId,
+    ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId, StackId,
+    StackRunId,
 };
+use plural_core::pr_automation::PrAutomation;
 use plural_core::pull_request::PullRequest;
 use plural_core::repository::Repository;
 use plural_core::service::{GitRef, Service};
 use plural_core::service_error::ServiceError;
 use plural_core::stack_pull_request::check_releasable;
+use plural_core::stack_run::RunSource;
 use plural_core::sync::{PlanCandidate, SyncPlan};
 use plural_core::{Error, Result};
 
-use crate::access::{Approve, Audited, Authorized, Read, Write, actor_name, noun};
+use crate::access::{Approve, Audited, Authorized, CreatePr, Read, Write, actor_name, noun};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
@@ -28,6 +33,7 @@ use crate::masking;
 use crate::ports::git::SourceSpec;
 use crate::records::record;
 use crate::repository::RepositorySelector;
+use crate::seal::Sealed;
 use crate::service::ServiceSelector;
 
 /// Which of a list.
@@ -55,8 +61,10 @@ pub struct FleetTarget {
     pub cluster: String,
     /// The project of its cluster.
     pub project_id: ProjectId,
-    /// What of the repository.
+    /// What of the repository; of one that is put together without a folder of it, the first part that is in it.
     pub git: GitRef,
+    /// What else of the repository it is put together from.
+    pub also: Vec<GitRef>,
     /// Paths in the repository that its rendering names outside of its folder.
     pub beside: Vec<String>,
     /// It is put together from several sources.
@@ -66,6 +74,11 @@ pub struct FleetTarget {
 }
 
 impl FleetTarget {
+    /// Whether something of it moves, by where it is read.
+    pub fn moves(&self, moves: impl Fn(&GitRef) -> bool) -> bool {
+        moves(&self.git) || self.also.iter().any(moves)
+    }
+
     /// What is taken from a commit for it.
     pub fn spec(&self) -> SourceSpec {
         let mut spec = SourceSpec::from(&self.git);
@@ -79,7 +92,7 @@ impl FleetTarget {
 pub struct FleetReached {
     /// What is known of it at first.
     pub part: FleetPlanPart,
-    /// What its agent is asked, where it is.
+    /// What its agent is asked, or would be if it were connected.
     pub candidate: Option<PlanCandidate>,
 }
 
@@ -90,6 +103,17 @@ pub struct FleetAsked {
     pub found: FleetFound,
     /// The services that it reaches.
     pub reached: Vec<FleetReached>,
+    /// The stacks whose code changes, of a preview.
+    pub stacks: Vec<ReachedStack>,
+}
+
+/// A stack whose code a preview changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReachedStack {
+    /// What is known of it at first.
+    pub stack: PreviewedStack,
+    /// Its code, where it is to be planned.
+    pub source: Option<RunSource>,
 }
 
 /// What would happen to one service, object by object.
@@ -101,6 +125,17 @@ pub struct FleetPartPlan {
     pub plan: Option<SyncPlan>,
     /// What of it cannot be sent at all, and is no object of the plan.
     pub problems: Vec<ServiceError>,
+    /// It is of the plan of a preview.
+    pub is_preview: bool,
+}
+
+/// What was removed of plans of previews.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PrunedPreviews {
+    /// How many plans.
+    pub plans: u64,
+    /// Digests of the artifacts that were built for them. Others may name the same.
+    pub artifacts: HashSet<[u8; 32]>,
 }
 
 /// Plans of commits.
@@ -133,7 +168,8 @@ pub trait FleetPlanStore: Send + Sync + 'static {
         id: FleetPlanId,
         jobs: &[NewJob],
     ) -> Result<FleetPlan>;
-    /// The services that are read from a repository and move with it: those that are pinned do not.
+    /// The services that are read from a repository, those too that are put together from it and others, and that move with it: those that
+    /// are pinned do not.
     async fn fleet_plan_targets(&self, repository: RepositoryId) -> Result<Vec<FleetTarget>>;
     /// Records what was found, and has the agents of the services asked.
     async fn fleet_plan_asked(
@@ -151,6 +187,26 @@ pub trait FleetPlanStore: Send + Sync + 'static {
         jobs: &[NewJob],
         at: DateTime<Utc>,
     ) -> Result<()>;
+    /// Records the plan of a preview, with what was asked and the jobs that begin with it. An open one of the same person and automation is
+    /// superseded; of those of the project, the oldest go.
+    async fn fleet_preview_begin(
+        &self,
+        by: Audited<'_, PrAutomation, CreatePr>,
+        plan: &FleetPlan,
+        asked: &Sealed,
+        jobs: &[NewJob],
+    ) -> Result<()>;
+    /// One that the console is to look at, with what was asked; nothing where that was done, or is not to be done any more.
+    async fn fleet_preview_to_look_at(&self, id: FleetPlanId) -> Result<Option<(FleetPlan, Sealed)>>;
+    /// A stack of the plan of a preview is planned by this run, or cannot be, in words.
+    async fn fleet_preview_planned(
+        &self,
+        id: FleetPlanId,
+        stack: StackId,
+        planned: &std::result::Result<StackRunId, String>,
+    ) -> Result<()>;
+    /// Removes the plans of previews whose time is over, however far they are.
+    async fn fleet_previews_prune(&self, at: DateTime<Utc>) -> Result<PrunedPreviews>;
     /// Agents have had their time.
     async fn fleet_plan_end(&self, id: FleetPlanId, at: DateTime<Utc>) -> Result<()>;
     /// What is known of its services, by cluster and name.
@@ -200,6 +256,7 @@ impl App {
             phase: FleetPlanPhase::Looking,
             found: None,
             error: None,
+            preview: None,
             created_at: at,
             updated_at: at,
         };
@@ -228,6 +285,14 @@ impl App {
         let missing = || Error::not_found("part of a fleet plan");
         let mut found = self.store.fleet_plan_part(id).await?.ok_or_else(missing)?;
         let service = found.part.service_id;
+        // That of a preview is of whoever asked for it.
+        if found.is_preview {
+            match self.get::<FleetPlan>(ctx, &found.part.plan_id).await {
+                Ok(_) => {}
+                Err(Error::NotFound { .. }) => return Err(missing()),
+                Err(error) => return Err(error),
+            }
+        }
         // Whoever may not see the service learns nothing of it, not even that it is planned.
         match self.get::<Service>(ctx, &ServiceSelector::Id(service)).await {
             Ok(_) => {}

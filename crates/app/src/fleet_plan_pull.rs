@@ -2,7 +2,7 @@
 //! waits for a person.
 
 use plural_core::access::Actor;
-use plural_core::fleet_plan::{FleetPlan, FleetPlanPhase, follows};
+use plural_core::fleet_plan::{FleetPlan, FleetPlanPhase, follows, follows_head};
 use plural_core::fleet_plan_comment::{CHECK, check, comment};
 use plural_core::ids::{FleetPlanId, PullRequestId, RepositoryId};
 use plural_core::pr_automation::target_allowed;
@@ -60,9 +60,16 @@ impl App {
         }
         // Nobody is told of a plan of nothing.
         let targets = self.store.fleet_plan_targets(repository).await?;
-        let is_followed = |base: &String| targets.iter().any(|target| follows(&target.git, base));
         let base = opened.life.facts.base.clone();
-        if !base.as_ref().map_or(!targets.is_empty(), is_followed) {
+        let is_followed = match &base {
+            None => !targets.is_empty(),
+            Some(base) if targets.iter().any(|target| target.moves(|git| follows(git, base))) => true,
+            Some(base) if targets.iter().any(|target| target.moves(follows_head)) => {
+                self.is_default_branch(repository, base).await?
+            }
+            Some(_) => false,
+        };
+        if !is_followed {
             return Ok(());
         }
         let (id, at) = (FleetPlanId::new(), self.now());
@@ -79,11 +86,24 @@ impl App {
             phase,
             found: None,
             error: None,
+            preview: None,
             created_at: at,
             updated_at: at,
         };
         let by = found.audited_new(system, "fleetPlan.create", "fleet plan", id, &plan.reference);
         self.store.fleet_plan_begin(by, &plan, &beginners(&plan)?).await
+    }
+
+    /// Whether a branch is the one that is meant where none is named, as far as it is known here: what was not fetched is looked at later.
+    async fn is_default_branch(&self, repository: RepositoryId, branch: &str) -> Result<bool> {
+        let Some(work) = self.store.repository_work(repository).await? else { return Ok(false) };
+        let access = self.git_access(&work).await?;
+        let head = self.git.resolve(&access, "HEAD").await;
+        let known = self.git.resolve(&access, &format!("refs/heads/{branch}")).await;
+        Ok(match (head, known) {
+            (Ok(head), Ok(known)) => head.sha == known.sha,
+            (Err(_), _) | (_, Err(_)) => true,
+        })
     }
 
     /// Releases the commit of a fork: its plan begins. Needs the right to approve what waits in the repository; the commit is named, so that

@@ -243,8 +243,10 @@ impl App {
         if status == StepStatus::Pending {
             return Err(Error::invalid("status", "must be running, successful or failed"));
         }
-        self.store.stack_run_step(by.run.id, index, status, exit_code, self.now()).await?;
-        Ok(beat)
+        // Whoever holds that nothing of the Job has begun, and takes its place, comes before this or after it.
+        let of = (by.run.phase, by.run.attempt);
+        let step = self.store.stack_run_step(by.run.id, of, index, (status, exit_code), self.now());
+        if step.await? { Ok(beat) } else { Err(Error::Unauthenticated) }
     }
 
     /// A piece of the log of a step. What is beyond the bytes that are kept is counted by the harness, and not stored.

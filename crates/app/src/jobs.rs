@@ -9,15 +9,19 @@ mod collect_artifacts;
 mod collect_mirrors;
 mod end_stack_run;
 mod fetch_turns;
+mod fleet_plan_sources;
 mod fleet_plans;
 mod follow_definition;
 mod follow_gone;
 mod follow_stacks;
 mod follow_upstream;
+mod fresh_mirrors;
+mod govern_pull_request;
 mod hear_scm_webhook;
 mod loops;
 mod move_secrets;
 mod open_pull_request;
+mod plan_preview;
 mod plan_pull_request;
 mod prepare_stack_run;
 mod pull_request_parts;
@@ -49,6 +53,7 @@ use tokio::time::Instant;
 use crate::app::App;
 use crate::job::JobEntry;
 use fetch_turns::FetchTurns;
+use fresh_mirrors::FreshMirrors;
 
 pub use end_stack_run::{EndStackRun, EndedRun};
 pub use fleet_plans::{
@@ -57,12 +62,14 @@ pub use fleet_plans::{
 pub use follow_definition::{FollowDefinition, FollowedDefinition};
 pub use follow_gone::{FollowGone, LeftStacks};
 pub use follow_upstream::{FollowUpstream, FollowedRun};
+pub use govern_pull_request::GovernPullRequest;
 pub use hear_scm_webhook::{HearScmWebhook, HeardRepository};
 pub use move_secrets::{MoveSecrets, MovedSecrets};
 pub use open_pull_request::{BegunPullRequest, OpenPullRequest};
+pub use plan_preview::{AskedStack, LookFleetPreview, PlanPreviewedStack};
 pub use plan_pull_request::PlanPullRequest;
 pub use prepare_stack_run::{PrepareStackRun, PreparedRun};
-pub(crate) use pull_request_parts::{Fetched, Parts};
+pub(crate) use pull_request_parts::Fetched;
 pub use read_pull_request::{
     FollowMerge, HearPullRequest, HeardPullRequest, KnownPullRequest, MergedPullRequest, ReadPullRequest,
 };
@@ -80,7 +87,7 @@ pub(crate) struct DirtyRepositories {
     all: std::sync::atomic::AtomicBool,
     wake: Notify,
     /// Whose mirror on this replica is as new as what is known of the repository.
-    mirrored: Mutex<HashSet<RepositoryId>>,
+    mirrored: FreshMirrors,
     turns: FetchTurns,
     /// When sharing a mirror is tried again that could not be shared.
     unshared: Mutex<HashMap<RepositoryId, (Instant, Backoff)>>,
@@ -231,6 +238,8 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<HearScmWebhook>(),
     JobEntry::of::<OpenPullRequest>(),
     JobEntry::of::<LookFleetPlan>(),
+    JobEntry::of::<LookFleetPreview>(),
+    JobEntry::of::<PlanPreviewedStack>(),
     JobEntry::of::<EndFleetPlan>(),
     JobEntry::of::<TellFleetPlan>(),
     JobEntry::of::<PlanFleetOfPull>(),
@@ -239,6 +248,7 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<FollowMerge>(),
     JobEntry::of::<PlanPullRequest>(),
     JobEntry::of::<TellPullRequest>(),
+    JobEntry::of::<GovernPullRequest>(),
 ];
 
 /// Which one ended, and how.

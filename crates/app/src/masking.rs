@@ -1,7 +1,7 @@
 //! What services keep secret, in answers to callers who may not read it.
 //!
 //! Secrets of a service are its configuration, the inline values of its charts and renderers, the secret values of its contexts, and
-//! the sensitive outputs of stacks that it imports.
+//! the sensitive outputs of stacks that it imports, or that its contexts take.
 //! Whoever may change a service may read them; those of an instance belong to its global service, and whoever may change that may read
 //! them. For everybody else each of these values is hidden wherever it stands in an answer. What agents
 //! report of fields' values is stored sealed, and everything that they report is masked each time it is told.
@@ -213,6 +213,14 @@ impl App {
             let ServiceContext { created_at, updated_at, .. } = &context.context;
             if context.secrets.is_some() && updated_at != created_at {
                 // Those that it had before are not kept, and a record of the sync that follows says what there was.
+                values.were_others();
+            }
+            let outputs = self.context_output_secrets(context).await?;
+            for output in &outputs {
+                values.add(output);
+            }
+            if context.context.imports.iter().any(|import| import.sensitive) {
+                // As with those of the service's own imports, below.
                 values.were_others();
             }
         }

@@ -7,6 +7,7 @@ pub mod charts;
 pub mod git;
 pub mod git_host_pulls;
 pub mod git_hosts;
+pub mod governances;
 pub mod identity;
 pub mod key_encryption;
 pub mod previews;

@@ -9,6 +9,7 @@ use plural_core::pr_automation::{
     target_allowed,
 };
 use plural_core::pr_automation_spec::{PrAutomationSpec, PrRole};
+use plural_core::pr_governance::PrGovernance;
 use plural_core::project::Project;
 use plural_core::repository::Repository;
 use plural_core::scm_connection::ScmConnection;
@@ -20,6 +21,7 @@ use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
 use crate::policy;
+use crate::pr_governance::PrGovernanceSelector;
 use crate::project::ProjectSelector;
 use crate::records::record;
 use crate::repository::RepositorySelector;
@@ -82,12 +84,14 @@ impl App {
     /// comes with bindings of its own. Connections of the whole installation are readable for administrators only, so they decide
     /// which repositories are changed through one.
     pub async fn pr_automation_create(&self, ctx: &OpCtx, new: NewPrAutomation) -> Result<PrAutomation> {
-        let NewPrAutomation { name, project_id, role, links, spec, bindings } = new;
-        let PrAutomationLinksChange { connection_id, repository_id, cluster_id, service_id } = links;
+        let NewPrAutomation { name, project_id, role, links, spec, merge_windows, bindings } = new;
+        let PrAutomationLinksChange { connection_id, repository_id, cluster_id, service_id, governance_id } =
+            links;
+        let governance_id = governance_id.over(None);
         let connection_id = connection_id.ok_or_else(|| {
             Error::invalid("attributes.connectionId", "must be given: with it pull requests are opened")
         })?;
-        let links = PrAutomationLinks { connection_id, repository_id, cluster_id, service_id };
+        let links = PrAutomationLinks { connection_id, repository_id, cluster_id, service_id, governance_id };
         let mut spec = spec.over(PrAutomationSpec::default());
         spec.check(links.repository_id.is_some())?;
         let selector = project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
@@ -108,6 +112,7 @@ impl App {
             role,
             links,
             spec,
+            merge_windows: merge_windows.unwrap_or_default(),
             revision: 1,
             created_at: at,
             updated_at: at,
@@ -126,7 +131,7 @@ impl App {
         change: PrAutomationChange,
     ) -> Result<PrAutomation> {
         let selector = PrAutomationSelector::Id(id);
-        let PrAutomationChange { name, project_id, role, links, spec, bindings } = change;
+        let PrAutomationChange { name, project_id, role, links, spec, merge_windows, bindings } = change;
         let grant = if bindings.is_empty() {
             None
         } else {
@@ -163,6 +168,7 @@ impl App {
             role: role.or(automation.role),
             links,
             spec,
+            merge_windows: merge_windows.unwrap_or_else(|| automation.merge_windows.clone()),
             updated_at: ctx.now(),
             ..(*automation).clone()
         };
@@ -213,7 +219,8 @@ impl App {
         before: Option<&PrAutomationLinks>,
         links: &PrAutomationLinks,
     ) -> Result<()> {
-        let PrAutomationLinks { connection_id: _, repository_id, cluster_id, service_id } = *links;
+        let PrAutomationLinks { connection_id: _, repository_id, cluster_id, service_id, governance_id } =
+            *links;
         if let Some(id) =
             repository_id.filter(|_| before.and_then(|before| before.repository_id) != repository_id)
         {
@@ -230,6 +237,18 @@ impl App {
         if let Some(id) = service_id.filter(|_| before.and_then(|before| before.service_id) != service_id) {
             let service = self.authorized::<Service, Read>(ctx, &ServiceSelector::Id(id)).await;
             service.map_err(|error| error.named_in("attributes.serviceId"))?;
+        }
+        let known = before.and_then(|before| before.governance_id);
+        if let Some(id) = governance_id.filter(|id| Some(*id) != known) {
+            let by = PrGovernanceSelector::Id(id);
+            let governance = self.authorized::<PrGovernance, Read>(ctx, &by).await;
+            let governance = governance.map_err(|error| error.named_in("attributes.governanceId"))?;
+            if governance.project_id.is_some_and(|owner| owner != project.id) {
+                return Err(Error::invalid(
+                    "attributes.governanceId",
+                    "belongs to another project: name one of the automation's project, or of the whole installation",
+                ));
+            }
         }
         Ok(())
     }

@@ -26,6 +26,8 @@ pub struct PrInstanceFilter {
     pub outdated: Option<bool>,
     /// The repository contains this.
     pub q: Option<String>,
+    /// What this pull request made, or is to change.
+    pub pull_request_id: Option<PullRequestId>,
 }
 
 noun!(PrInstance, "pr instance", i => Some(i.id.uuid()), i.repository.clone(), project: i.project_id);
@@ -59,6 +61,9 @@ pub struct PrSettled {
     pub status: PrStatus,
     /// The commit that came with the merge, where it is known.
     pub commit: Option<String>,
+    /// The branch that it goes to, where it is known: whoever opened it may have given it another one since. A merge into another one than
+    /// what it generates is for brings nothing.
+    pub base: Option<String>,
 }
 
 /// What the ledger says besides what everybody reads. It is written with the records of pull requests.
@@ -95,6 +100,7 @@ pub(crate) fn begun(
         digest: asked.spec.digest()?,
         spec: asked.spec.clone(),
         templates: None,
+        parts: Some(asked.parts.clone()),
     };
     let answers = PrAnswers::of(&asked.spec.configuration, &asked.answers);
     Ok(PrInstance {

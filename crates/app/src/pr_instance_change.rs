@@ -3,48 +3,30 @@
 
 use std::collections::BTreeSet;
 
-use plural_core::form::{context, told};
+use plural_core::form::context;
+use plural_core::idempotency_key::IdempotencyKey;
 use plural_core::ids::{PrAutomationId, PrInstanceId, PullRequestId, ScmConnectionId};
 use plural_core::pr_automation::{PrAutomation, target_allowed};
 use plural_core::pr_automation_spec::PrAutomationSpec;
 use plural_core::pr_instance::{
-    PrAnswers, PrDrift, PrInstance, PrInstanceChange, PrInstanceChangeKind, PrInstanceState, PrMade,
+    PrAnswers, PrDrift, PrInstance, PrInstanceChange, PrInstanceChangeKind, PrInstanceState, PrMade, PrParts,
     PrVersion,
 };
 use plural_core::pull_request::{PullRequest, branch_of};
 use plural_core::{Error, PageArgs, Result};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::access::{Authorized, CreatePr};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::jobs::Parts;
 use crate::ports::scaffolds::{ScaffoldEntry, ScaffoldMerge, ScaffoldMerged};
 use crate::pr_automation::PrAutomationSelector;
 use crate::pr_instance::{PrInstanceFilter, PrLedger};
-use crate::pr_instance_made::{AskedChange, AskedKind, Compared, Tree, files_at, plain};
+use crate::pr_instance_made::{AskedChange, AskedKind, Compared, Tree, after_overwrite, files_at, plain};
+use crate::pull_request_key::Keyed;
 use crate::pull_request_made::{Asked, CONTEXT};
 use crate::pull_request_open::{Begin, PullRequestPreview, seed_context};
 use crate::secret::random;
-
-/// What comes from elsewhere is not kept with a version, so what that generated cannot be told from what people changed: such instances are
-/// refused, and nothing is written over them.
-fn check_changeable(spec: &PrAutomationSpec) -> Result<()> {
-    let is_external = spec.creates.templates.iter().any(|template| template.external)
-        || spec.lua.as_ref().is_some_and(|script| script.external);
-    for (is_there, what) in [
-        (is_external, "takes templates from another repository"),
-        (spec.vendor.helm.is_some(), "unpacks a chart"),
-        (spec.secrets.is_some(), "needs a Secret of a cluster"),
-    ] {
-        if is_there {
-            return Err(Error::conflict(format!(
-                "the automation {what}: the console cannot upgrade or take away what such ones generated yet; change the files by hand"
-            )));
-        }
-    }
-    Ok(())
-}
 
 /// Instances of an automation that are upgraded at once.
 const MOST: usize = 1_000;
@@ -59,6 +41,10 @@ pub struct PrInstanceAsk {
     pub context: Map<String, Value>,
     /// Of an upgrade: lines that both changed come between markers; else nothing is done.
     pub allow_conflicts: bool,
+    /// Asked once more with the same key, there is one pull request.
+    pub key: Option<IdempotencyKey>,
+    /// Of an upgrade: its files become those of the new version, whatever people changed in them.
+    pub overwrite: bool,
 }
 
 /// What became of upgrading one of many.
@@ -106,13 +92,17 @@ impl App {
         ask: PrInstanceAsk,
         wait: bool,
     ) -> Result<PullRequest> {
-        let kind = AskedKind::Upgrade { allow_conflicts: ask.allow_conflicts };
+        let key = Keyed::of(ctx, ask.key.as_ref(), &ask.whole(PrInstanceChangeKind::Upgrade))?;
+        if let Some(again) = Box::pin(self.pr_instance_again(ctx, &ask, key.as_ref(), wait)).await? {
+            return Ok(again);
+        }
+        let kind = AskedKind::Upgrade { allow_conflicts: ask.allow_conflicts, overwrite: ask.overwrite };
         let ready = Box::pin(self.pr_instance_ready(ctx, &ask, kind)).await?;
         let Upgrade { asked, made } =
             Box::pin(self.pr_instance_upgrade_asked(ctx, &ready, &ask.context)).await?;
         let Ready { instance, automation, change } = ready;
         let asked = Asked { change: Some(change), ..asked };
-        let begin = begin(&instance, asked, PrInstanceChangeKind::Upgrade, made)?;
+        let begin = Begin { key, ..begin(&instance, asked, PrInstanceChangeKind::Upgrade, made)? };
         Box::pin(self.pull_request_begun(ctx, &automation, begin, wait)).await
     }
 
@@ -122,7 +112,7 @@ impl App {
         ctx: &OpCtx,
         ask: PrInstanceAsk,
     ) -> Result<PullRequestPreview> {
-        let kind = AskedKind::Upgrade { allow_conflicts: true };
+        let kind = AskedKind::Upgrade { allow_conflicts: true, overwrite: ask.overwrite };
         let ready = Box::pin(self.pr_instance_ready(ctx, &ask, kind)).await?;
         let Upgrade { asked, made: _ } =
             Box::pin(self.pr_instance_upgrade_asked(ctx, &ready, &ask.context)).await?;
@@ -154,7 +144,14 @@ impl App {
             after = page.end_cursor().map(str::to_owned);
             let is_last = !page.has_next_page;
             for instance in page.into_nodes() {
-                let ask = PrInstanceAsk { id: instance.id, context: context.clone(), allow_conflicts };
+                let ask = PrInstanceAsk {
+                    id: instance.id,
+                    context: context.clone(),
+                    allow_conflicts,
+                    // What is overwritten is looked at first, one by one.
+                    overwrite: false,
+                    key: None,
+                };
                 let outcome = match Box::pin(self.pr_instance_upgrade(ctx, ask, false)).await {
                     Ok(begun) => Ok(begun),
                     Err(error @ (Error::Internal { .. } | Error::Unauthenticated)) => return Err(error),
@@ -177,11 +174,15 @@ impl App {
         ask: PrInstanceAsk,
         wait: bool,
     ) -> Result<PullRequest> {
+        let key = Keyed::of(ctx, ask.key.as_ref(), &ask.whole(PrInstanceChangeKind::Uninstall))?;
+        if let Some(again) = Box::pin(self.pr_instance_again(ctx, &ask, key.as_ref(), wait)).await? {
+            return Ok(again);
+        }
         let Ready { instance, automation, change } =
             Box::pin(self.pr_instance_uninstall_ready(ctx, &ask)).await?;
         let asked = uninstalls(&instance, change, ctx)?;
         let made = PrMade { files: Vec::new(), ..instance.made.clone() };
-        let begin = begin(&instance, asked, PrInstanceChangeKind::Uninstall, made)?;
+        let begin = Begin { key, ..begin(&instance, asked, PrInstanceChangeKind::Uninstall, made)? };
         Box::pin(self.pull_request_begun(ctx, &automation, begin, wait)).await
     }
 
@@ -207,7 +208,8 @@ impl App {
         let repository = &instance.repository;
         let (_, host) = self.scm_host(automation.links.connection_id).await?;
         let head = host.head(repository, &instance.base).await?;
-        let made = Box::pin(self.pr_instance_generated(&host, repository, &change)).await?;
+        let made = Box::pin(self.pr_instance_generated(&host, repository, &change)).await;
+        let made = made.map_err(after_overwrite)?;
         let is_edited = |path: &&String| {
             made.before.contains_key(*path) && made.after.changes.get(*path).is_some_and(Option::is_some)
         };
@@ -254,6 +256,23 @@ impl App {
         Ok(all)
     }
 
+    /// What a request began that is asked once more, of whoever may ask it.
+    async fn pr_instance_again(
+        &self,
+        ctx: &OpCtx,
+        ask: &PrInstanceAsk,
+        keyed: Option<&Keyed>,
+        wait: bool,
+    ) -> Result<Option<PullRequest>> {
+        if keyed.is_none() {
+            return Ok(None);
+        }
+        let instance = self.get::<PrInstance>(ctx, &ask.id).await?;
+        let Some(automation) = instance.automation_id else { return Ok(None) };
+        self.authorized::<PrAutomation, CreatePr>(ctx, &PrAutomationSelector::Id(automation)).await?;
+        self.pull_request_again(ctx, keyed, wait).await
+    }
+
     async fn pr_instance_uninstall_ready(&self, ctx: &OpCtx, ask: &PrInstanceAsk) -> Result<Ready> {
         let kind = AskedKind::Uninstall { shared: BTreeSet::new() };
         let mut ready = Box::pin(self.pr_instance_ready(ctx, ask, kind)).await?;
@@ -287,7 +306,6 @@ impl App {
         };
         self.pr_instance_allowed(&automation, automation.links.connection_id, &instance.repository).await?;
         let PrVersion { spec, .. } = &instance.made.version;
-        check_changeable(spec)?;
         let answers = &instance.made.answers;
         let missing = answers.missing(&spec.configuration, &ask.context);
         if !missing.is_empty() {
@@ -314,6 +332,7 @@ impl App {
             seed,
             clock_ms: instance.clock_ms,
             files: instance.made.files.clone(),
+            parts: instance.made.version.parts.clone(),
             kind,
         };
         Ok(Ready { instance, automation, change })
@@ -346,7 +365,11 @@ impl App {
         if spec.patch {
             return Err(Error::conflict("the automation makes a patch now, and no pull request"));
         }
-        check_changeable(&spec)?;
+        if spec.secrets != instance.made.version.spec.secrets {
+            return Err(Error::conflict(
+                "the newest version of the automation asks for another Secret, and an upgrade makes none: take the instance away, and have a new one made",
+            ));
+        }
         let (was, questions) = (&instance.made, &spec.configuration);
         // A secret answer that only the version of before asks for is no answer to the new one.
         let is_asked = |name: &str| questions.iter().any(|question| question.name == name);
@@ -356,12 +379,6 @@ impl App {
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         let answers = was.answers.with(questions, &given);
-        let digest = spec.digest()?;
-        // Templates of the repository itself change without the automation.
-        let may_be_newer = spec.creates.templates.iter().any(|template| !template.external);
-        if digest == was.version.digest && answers == change.answers && !may_be_newer {
-            return Err(Error::conflict("the instance is of the newest version already, with these answers"));
-        }
         // What names of before stand for was looked up then; names that had to be new are not any more.
         let known = self.pull_request_known(ctx, questions, &answers).await?;
         let mut errors = context(questions, &answers, None).err().unwrap_or_default();
@@ -369,14 +386,36 @@ impl App {
             errors.extend(found.into_iter().filter(|(name, _)| given.contains_key(name)));
         }
         if !errors.is_empty() {
-            return Err(Error::invalid(CONTEXT, told(&errors)));
+            return Err(Error::Answers { field: CONTEXT, answers: errors });
         }
-        let made = PrMade {
-            version: PrVersion { revision: automation.revision, digest, spec: spec.clone(), templates: None },
-            answers: PrAnswers::of(questions, &answers),
-            files: Vec::new(),
+        let (digest, parts) = (spec.digest()?, Box::pin(self.pull_request_parts(automation)).await?);
+        // Templates of the repository itself change without the automation, and so does what comes from elsewhere.
+        let may_be_newer = spec.creates.templates.iter().any(|template| !template.external)
+            || was.version.parts.as_ref().map_or(spec.takes_parts(), |was| *was != parts);
+        if digest == was.version.digest && answers == change.answers && !may_be_newer {
+            return Err(Error::conflict("the instance is of the newest version already, with these answers"));
+        }
+        let version = PrVersion {
+            revision: automation.revision,
+            digest,
+            spec: spec.clone(),
+            templates: None,
+            parts: Some(parts.clone()),
         };
-        Ok(Upgrade { asked: asked(spec, answers, ctx)?, made })
+        let made = PrMade { version, answers: PrAnswers::of(questions, &answers), files: Vec::new() };
+        Ok(Upgrade { asked: Asked { parts, ..asked(spec, answers, ctx)? }, made })
+    }
+}
+
+impl PrInstanceAsk {
+    /// All that is asked: two requests that say the same are one.
+    fn whole(&self, kind: PrInstanceChangeKind) -> Value {
+        let Self { id, context, allow_conflicts, overwrite, key: _ } = self;
+        let what = match kind {
+            PrInstanceChangeKind::Upgrade => "upgrade",
+            PrInstanceChangeKind::Uninstall => "uninstall",
+        };
+        json!({what: id.to_string(), "context": context, "allowConflicts": allow_conflicts, "overwrite": overwrite})
     }
 }
 
@@ -403,7 +442,7 @@ fn expected<'a>(
 fn asked(spec: PrAutomationSpec, answers: Map<String, Value>, ctx: &OpCtx) -> Result<Asked> {
     let seed = hex::encode(random::<16>()?);
     let clock_ms = ctx.now().timestamp_millis();
-    Ok(Asked { spec, answers, seed, clock_ms, parts: Parts::default(), change: None })
+    Ok(Asked { spec, answers, seed, clock_ms, parts: PrParts::default(), change: None })
 }
 
 fn uninstalls(instance: &PrInstance, change: AskedChange, ctx: &OpCtx) -> Result<Asked> {
@@ -425,5 +464,5 @@ fn begin(instance: &PrInstance, asked: Asked, kind: PrInstanceChangeKind, made: 
         change: Box::new(change),
     };
     let (repository, base) = (instance.repository.clone(), instance.base.clone());
-    Ok(Begin { id, repository, base, branch, asked, ledger, action })
+    Ok(Begin { id, repository, base, branch, asked, ledger, action, key: None, secret: None })
 }

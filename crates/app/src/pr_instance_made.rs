@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, stream};
 use plural_core::pr_automation_spec::PrAutomationSpec;
-use plural_core::pr_instance::{PrGenerated, PrInstanceFile};
+use plural_core::pr_instance::{PrGenerated, PrInstanceFile, PrParts, file_digest};
+use plural_core::pr_tree::Within;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::task::spawn_blocking;
 
 use crate::app::App;
-use crate::jobs::Parts;
 use crate::ports::git_hosts::{Host, HostEntry};
 use crate::ports::scaffolds::{ScaffoldConflict, ScaffoldEntry, ScaffoldMerge, ScaffoldMerged, Scaffolded};
 use crate::pull_request_made::{AT_ONCE, Asked, Commits, MAX_BYTES, MAX_FILES, Made, Stop};
@@ -53,6 +53,9 @@ pub(crate) struct AskedChange {
     pub(crate) clock_ms: i64,
     /// What it generated then.
     pub(crate) files: Vec<PrInstanceFile>,
+    /// What it took from elsewhere then, where that was kept.
+    #[serde(default)]
+    pub(crate) parts: Option<PrParts>,
     /// What is done.
     pub(crate) kind: AskedKind,
 }
@@ -65,6 +68,9 @@ pub(crate) enum AskedKind {
     Upgrade {
         /// Lines that both changed come between markers; else nothing is done.
         allow_conflicts: bool,
+        /// Its files become those of the new version, whatever people changed in them.
+        #[serde(default)]
+        overwrite: bool,
     },
     /// It is taken away.
     Uninstall {
@@ -77,7 +83,7 @@ impl AskedChange {
     /// Whether it may be done where a person has to settle something.
     pub(crate) fn may_conflict(&self) -> bool {
         match &self.kind {
-            AskedKind::Upgrade { allow_conflicts } => *allow_conflicts,
+            AskedKind::Upgrade { allow_conflicts, overwrite: _ } => *allow_conflicts,
             // It leaves what it cannot take away.
             AskedKind::Uninstall { shared: _ } => true,
         }
@@ -95,14 +101,32 @@ impl AskedChange {
             .collect()
     }
 
+    /// What it took from elsewhere then; nothing where that is not known.
+    fn parts_then(&self) -> Option<PrParts> {
+        self.parts.clone().or_else(|| (!self.spec.takes_parts()).then(PrParts::default))
+    }
+
+    /// The files of the next version where its first commit is not there any more: what was only its own stays so.
+    fn recorded(&self, mut now: Vec<PrInstanceFile>) -> Vec<PrInstanceFile> {
+        for was in &self.files {
+            if let Some(known) = now.iter_mut().find(|known| known.path == was.path) {
+                known.is_new |= was.is_new;
+            } else {
+                now.push(was.clone());
+            }
+        }
+        now.sort_by(|one, other| one.path.cmp(&other.path));
+        now
+    }
+
     /// With the seed and the clock of the instance.
-    fn run(&self, spec: &PrAutomationSpec, answers: &Map<String, Value>) -> Asked {
+    fn run(&self, spec: &PrAutomationSpec, answers: &Map<String, Value>, parts: &PrParts) -> Asked {
         Asked {
             spec: spec.clone(),
             answers: answers.clone(),
             seed: self.seed.clone(),
             clock_ms: self.clock_ms,
-            parts: Parts::default(),
+            parts: parts.clone(),
             change: None,
         }
     }
@@ -119,9 +143,13 @@ impl App {
         change: &AskedChange,
     ) -> Result<Made, Stop> {
         match &change.kind {
-            AskedKind::Upgrade { allow_conflicts: _ } => {
-                let run = change.run(&asked.spec, &asked.answers);
-                Box::pin(self.pr_instance_upgraded(host, repository, commit, change, &run)).await
+            AskedKind::Upgrade { allow_conflicts: _, overwrite } => {
+                let run = change.run(&asked.spec, &asked.answers, &asked.parts);
+                if *overwrite {
+                    Box::pin(self.pr_instance_overwritten(host, repository, commit, change, &run)).await
+                } else {
+                    Box::pin(self.pr_instance_upgraded(host, repository, commit, change, &run)).await
+                }
             }
             AskedKind::Uninstall { shared } => {
                 Box::pin(self.pr_instance_uninstalled(host, repository, commit, change, shared)).await
@@ -137,7 +165,7 @@ impl App {
         change: &AskedChange,
         run: &Asked,
     ) -> Result<Made, Stop> {
-        let old = self.pr_instance_generated(host, repository, change).await?;
+        let old = self.pr_instance_generated(host, repository, change).await.map_err(or_overwrite)?;
         // Its templates are those of now, which may lie in the repository.
         let on = Commits { files: &change.commit, templates: commit };
         let new = Box::pin(self.pull_request_run(host, repository, &on, run)).await;
@@ -180,6 +208,47 @@ impl App {
         })
     }
 
+    /// The new version as if nobody had changed anything: its own files as it makes them, its edits on what other files are now. What only
+    /// the version of before made goes, where it is still as that made it.
+    async fn pr_instance_overwritten(
+        &self,
+        host: &Arc<dyn Host>,
+        repository: &str,
+        commit: &str,
+        change: &AskedChange,
+        run: &Asked,
+    ) -> Result<Made, Stop> {
+        let on = Commits { files: commit, templates: commit };
+        let new = Box::pin(self.pull_request_run(host, repository, &on, run)).await;
+        let new = new.map_err(|stop| in_words("the new version, on the files as they are", stop))?;
+        // The next version is compared with what this one makes of the first commit, as long as that is there.
+        let on = Commits { files: &change.commit, templates: commit };
+        let files = match Box::pin(self.pull_request_run(host, repository, &on, run)).await {
+            Ok(first) => first.files(),
+            Err(Stop::Failed(_)) => change.recorded(new.files()),
+            Err(stop @ (Stop::Later(_) | Stop::Ours(_))) => return Err(stop),
+        };
+        let (gone, left) = obsolete(host, repository, commit, (change, files.as_slice())).await?;
+        let Scaffolded { mut changes, title, mut message, skipped, mut warnings } = new.after;
+        changes.extend(gone.into_iter().map(|path| (path, None)));
+        let before = files_at(host, repository, commit, &changes.keys().cloned().collect()).await?;
+        changes.retain(|path, after| after.clone().map(plain).as_ref() != before.get(path));
+        message.truncate(message.trim_end().len());
+        message.push_str("\n\nIts files become those of this version, whatever was changed in them.\n");
+        add_list(&mut message, "Left as it is:", &left);
+        warnings.extend(left.iter().map(|left| format!("left as it is: {left}")));
+        Ok(Made {
+            before,
+            after: Scaffolded { changes, title: titled("Upgrade", &title), message, skipped, warnings },
+            generated: Some(PrGenerated {
+                commit: change.commit.clone(),
+                templates: commit.to_owned(),
+                files,
+            }),
+            conflicts: Vec::new(),
+        })
+    }
+
     async fn pr_instance_uninstalled(
         &self,
         host: &Arc<dyn Host>,
@@ -188,7 +257,7 @@ impl App {
         change: &AskedChange,
         shared: &BTreeSet<String>,
     ) -> Result<Made, Stop> {
-        let old = self.pr_instance_generated(host, repository, change).await?;
+        let old = self.pr_instance_generated(host, repository, change).await.map_err(after_overwrite)?;
         let mut left = Vec::new();
         let otherwise = change.otherwise(&old);
         let (mut base, mut edited) = (Tree::new(), BTreeSet::new());
@@ -286,13 +355,52 @@ impl App {
         repository: &str,
         change: &AskedChange,
     ) -> Result<Made, Stop> {
-        let run = change.run(&change.spec, &change.answers);
+        let Some(parts) = change.parts_then() else {
+            return Err(Stop::Failed(
+                "the version that it is of took something from elsewhere, and which of it was not kept then"
+                    .to_owned(),
+            ));
+        };
+        let run = change.run(&change.spec, &change.answers, &parts);
         let on = Commits { files: &change.commit, templates: &change.templates };
         let made = Box::pin(self.pull_request_run(host, repository, &on, &run)).await;
         made.map_err(|stop| {
             in_words("the version that it is of, on the files that it was first made from", stop)
         })
     }
+}
+
+/// Of the files that the version of before made and the next one does not: those that are still as they were made, and what is told of
+/// the others.
+async fn obsolete(
+    host: &Arc<dyn Host>,
+    repository: &str,
+    commit: &str,
+    (change, next): (&AskedChange, &[PrInstanceFile]),
+) -> Result<(Vec<String>, Vec<String>), Stop> {
+    let is_made = |path: &str| next.iter().any(|next| next.path == path);
+    let made: BTreeMap<String, String> = change
+        .files
+        .iter()
+        .filter(|was| was.is_new && !is_made(&was.path))
+        .filter_map(|was| Some((was.path.clone(), was.digest.clone()?)))
+        .collect();
+    let ours = files_at(host, repository, commit, &made.keys().cloned().collect()).await?;
+    let (mut gone, mut left) = (Vec::new(), Vec::new());
+    for (path, entry) in ours {
+        let is_same = match &entry {
+            ScaffoldEntry::File { bytes, executable: _ } => {
+                made.get(&path).is_some_and(|digest| *digest == file_digest(bytes))
+            }
+            ScaffoldEntry::Link => false,
+        };
+        if is_same {
+            gone.push(path);
+        } else {
+            left.push(format!("{path}: it was changed since"));
+        }
+    }
+    Ok((gone, left))
 }
 
 /// Some files of a commit, of those that it has.
@@ -307,7 +415,8 @@ pub(crate) async fn files_at(
         return Ok(tree);
     }
     let mut reads = Vec::new();
-    for (path, entry) in host.tree(repository, commit).await? {
+    let within = Within::of_files(paths.iter().map(String::as_str));
+    for (path, entry) in host.tree(repository, commit, &within).await? {
         if !paths.contains(&path) {
             continue;
         }
@@ -343,6 +452,26 @@ pub(crate) fn plain(entry: ScaffoldEntry) -> ScaffoldEntry {
     match entry {
         ScaffoldEntry::File { bytes, executable: _ } => ScaffoldEntry::File { bytes, executable: false },
         ScaffoldEntry::Link => ScaffoldEntry::Link,
+    }
+}
+
+/// Without what was generated then, what people changed since cannot be told.
+fn or_overwrite(stop: Stop) -> Stop {
+    match stop {
+        Stop::Failed(why) => Stop::Failed(format!(
+            "{why}; so what people changed since cannot be told, and nothing is done. Look at what an overwrite would change, and have the upgrade overwrite its files (`plural pr upgrade --overwrite`)"
+        )),
+        stop @ (Stop::Later(_) | Stop::Ours(_)) => stop,
+    }
+}
+
+/// What can be done without what was generated then.
+pub(crate) fn after_overwrite(stop: Stop) -> Stop {
+    match stop {
+        Stop::Failed(why) => Stop::Failed(format!(
+            "{why}. Have an upgrade overwrite its files first (`plural pr upgrade --overwrite`), or settle it by hand in the repository"
+        )),
+        stop @ (Stop::Later(_) | Stop::Ours(_)) => stop,
     }
 }
 
@@ -387,6 +516,25 @@ fn add_list(message: &mut String, heading: &str, lines: &[String]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_only_its_own_stays_so() {
+        let file = |path: &str, is_new| PrInstanceFile { path: path.to_owned(), digest: None, is_new };
+        let change = AskedChange {
+            spec: PrAutomationSpec::default(),
+            answers: Map::new(),
+            commit: "a".to_owned(),
+            templates: "b".to_owned(),
+            seed: "seed".to_owned(),
+            clock_ms: 3,
+            files: vec![file("own", true), file("kept", true)],
+            parts: None,
+            kind: AskedKind::Upgrade { allow_conflicts: false, overwrite: true },
+        };
+        let recorded = change.recorded(vec![file("own", false), file("edited", false)]);
+        assert_eq!(recorded, [file("edited", false), file("kept", true), file("own", true)]);
+        assert_eq!(change.parts_then(), Some(PrParts::default()), "it took nothing");
+    }
 
     #[test]
     fn a_list_leaves_room_in_the_text() {

@@ -3,8 +3,11 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::Result;
-use plural_core::ids::{ClusterId, PrAutomationId, ProjectId, PullRequestId, ServiceId, StackId};
+use plural_core::idempotency_key::IdempotencyKey;
+use plural_core::ids::{ClusterId, PrAutomationId, ProjectId, PullRequestId, ServiceId, StackId, UserId};
+use plural_core::merge_window::PrMerging;
 use plural_core::pr_automation::{PrAutomation, target_allowed};
+use plural_core::pr_governance::PrGoverned;
 use plural_core::pull_request::{HostPullRequest, PrPhase, PrProgress, PrStatus, PrWork, PullRequest};
 use plural_core::pull_request_life::PrLife;
 use plural_core::scm_connection::ScmConnection;
@@ -16,6 +19,8 @@ use crate::job::NewJob;
 use crate::jobs::{FollowMerge, KnownPullRequest, MergedPullRequest, ReadPullRequest};
 use crate::pr_automation::PrAutomationSelector;
 use crate::pr_instance::PrLedger;
+use crate::pr_secret::NewPrSecret;
+use crate::pull_request_key::{PrRequestKey, PrRequestKnown};
 use crate::records::record;
 use crate::scm_connection::ScmConnectionSelector;
 use crate::seal::Sealed;
@@ -75,6 +80,15 @@ pub enum PullRequestEnd {
         /// How it stands by then.
         status: PrStatus,
     },
+    /// Its branch is there, in a repository of plain git: that is all there is of it.
+    Pushed {
+        /// Its title.
+        title: String,
+        /// The branch that it goes to.
+        base: String,
+        /// The commit that its branch is at.
+        head: String,
+    },
     /// It is not opened.
     Failed {
         /// Why, without an answer.
@@ -85,6 +99,7 @@ pub enum PullRequestEnd {
 impl PullRequestEnd {
     /// What follows once one is open: it is read back. Where somebody was faster and merged it, that is no news to who reads it then.
     pub(crate) fn follows(&self, id: PullRequestId) -> Result<Vec<NewJob>> {
+        // Of a branch that was made at this moment, there is nothing to read.
         let Self::Opened { url: _, title: _, status } = self else { return Ok(Vec::new()) };
         let mut jobs = vec![NewJob::of::<ReadPullRequest>(&KnownPullRequest { id })?];
         if *status == PrStatus::Merged {
@@ -92,6 +107,25 @@ impl PullRequestEnd {
         }
         Ok(jobs)
     }
+}
+
+/// A pull request that is to be opened, as it is recorded.
+#[derive(Debug)]
+pub struct PullRequestBegin<'a> {
+    /// Its record.
+    pub begun: &'a PullRequest,
+    /// Where it begins.
+    pub work: &'a PrWork,
+    /// What was asked, sealed for `pull_request:ID:asked`.
+    pub asked: &'a Sealed,
+    /// What it generates or changes.
+    pub ledger: &'a PrLedger,
+    /// The job that opens it.
+    pub job: &'a NewJob,
+    /// By which the request is known when it is sent once more.
+    pub key: Option<&'a PrRequestKey>,
+    /// The Secret that comes with it.
+    pub secret: Option<&'a NewPrSecret>,
 }
 
 /// Writing pull requests.
@@ -105,16 +139,19 @@ pub trait PullRequestStore: Send + Sync + 'static {
         opened: &PullRequest,
     ) -> Result<PullRequest>;
     /// Records one that is to be opened, with what it generates and the job that does so; [`plural_core::Error::Conflict`] where the
-    /// automation, or what it changes, is another one since it was read.
+    /// automation, or what it changes, is another one since it was read. False: its key is there already, and nothing is recorded.
     async fn pull_request_begin(
         &self,
         by: Audited<'_, PrAutomation, CreatePr>,
-        begun: &PullRequest,
-        work: &PrWork,
-        asked: &Sealed,
-        ledger: &PrLedger,
-        job: &NewJob,
-    ) -> Result<()>;
+        new: &PullRequestBegin<'_>,
+    ) -> Result<bool>;
+    /// What a user's request with this key began, if that was after `since`.
+    async fn pull_request_of_key(
+        &self,
+        user: UserId,
+        key: &IdempotencyKey,
+        since: DateTime<Utc>,
+    ) -> Result<Option<PrRequestKnown>>;
     /// One that is being opened; nothing where it is done, or gone.
     async fn pull_request_pending(&self, id: PullRequestId) -> Result<Option<PendingPullRequest>>;
     /// What was done so far of one that is being opened, and why it does not go on for now.
@@ -162,6 +199,8 @@ impl App {
             told,
             progress: PrProgress::OPENED,
             life: PrLife::default(),
+            governed: automation.links.governance_id.map(PrGoverned::new),
+            merging: PrMerging { windows: automation.merge_windows.clone(), ..PrMerging::default() },
             created_at: at,
             updated_at: at,
         };
@@ -183,6 +222,12 @@ mod tests {
         let opened = |status| PullRequestEnd::Opened { url: String::new(), title: String::new(), status };
         assert_eq!(kinds(opened(PrStatus::Open)), ["read_pull_request"]);
         assert_eq!(kinds(opened(PrStatus::Merged)), ["read_pull_request", "follow_merge"]);
+        let pushed = |text: &str| PullRequestEnd::Pushed {
+            title: text.to_owned(),
+            base: text.to_owned(),
+            head: text.to_owned(),
+        };
+        assert!(kinds(pushed("main")).is_empty(), "what was pushed at this moment is known");
         assert!(kinds(PullRequestEnd::Failed { error: "no".to_owned() }).is_empty());
     }
 }

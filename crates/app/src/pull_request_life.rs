@@ -7,10 +7,11 @@ use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::future::join_all;
 use plural_core::ids::{PullRequestId, RepositoryId, ScmConnectionId};
+use plural_core::merge_window::PrMerging;
 use plural_core::pr_automation::target_allowed;
 use plural_core::pull_request::{HostPullRequest, PrProgress, PrStatus, PullRequest};
-use plural_core::pull_request_life::{PrFacts, PrLife, PrLinks, PrMarkers, PrMergeMethod};
-use plural_core::scm_connection::ScmConnection;
+use plural_core::pull_request_life::{PrFacts, PrLife, PrLinks, PrMarkers, PrPlace};
+use plural_core::scm_connection::{ScmConnection, ScmType};
 use plural_core::scm_webhook::identities;
 use plural_core::{Error, Result};
 
@@ -19,7 +20,7 @@ use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
 use crate::jobs::{HeardPullRequest, KnownPullRequest, PlanPullRequest, ReadPullRequest};
-use crate::ports::git_hosts::{Host, HostCause, HostError, HostPull, HostResult};
+use crate::ports::git_hosts::{Host, HostBranch, HostCause, HostError, HostPull, HostResult};
 use crate::records::there;
 use crate::scm_connection::ScmConnectionSelector;
 use crate::scm_webhook::{ScmWebhookRow, ScmWebhookSelector};
@@ -31,6 +32,10 @@ const POLLED_EVERY: TimeDelta = TimeDelta::minutes(5);
 const READ_EVERY: TimeDelta = TimeDelta::hours(1);
 /// Of those, so many for each list.
 const READ_AT_A_TIME: usize = 5;
+/// How long the poll waits for one repository: others wait, too.
+const POLLED_FOR: std::time::Duration = std::time::Duration::from_mins(1);
+/// Branches of plain git that are looked at, so many of a repository in one pass.
+const BRANCHES_AT_A_TIME: usize = 20;
 /// Pull requests that a host cannot answer about, one after the other, until it counts as down.
 const DOWN_AFTER: usize = 3;
 /// Of those that changed, so many for each list: the next one finds the others.
@@ -46,7 +51,7 @@ const GONE_AFTER: TimeDelta = TimeDelta::minutes(10);
 /// Bytes of why one could not be read.
 const MAX_ERROR: usize = 1024;
 /// When one is read back after somebody changed it, should the console end before it does so itself.
-const AFTERWARDS: std::time::Duration = std::time::Duration::from_secs(30);
+pub(crate) const AFTERWARDS: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// What was read of a pull request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,6 +169,9 @@ impl App {
             told,
             progress: PrProgress::OPENED,
             life,
+            // Who has to confirm it is in no text that its author writes.
+            governed: None,
+            merging: PrMerging::default(),
             created_at: at,
             updated_at: at,
         };
@@ -181,13 +189,21 @@ impl App {
             return Ok(());
         };
         // The host may not have it yet.
-        let Ok(number) = before.number() else { return Ok(()) };
-        self.pull_request_reread(&before, number).await.map(drop)
+        let Ok(place) = before.place() else { return Ok(()) };
+        self.pull_request_reread_at(&before, place).await.map(drop)
     }
 
-    async fn pull_request_reread(&self, before: &PullRequest, number: u64) -> Result<PullRequest> {
+    pub(crate) async fn pull_request_reread(&self, before: &PullRequest, number: u64) -> Result<PullRequest> {
+        self.pull_request_reread_at(before, PrPlace::Number(number)).await
+    }
+
+    async fn pull_request_reread_at(&self, before: &PullRequest, place: PrPlace) -> Result<PullRequest> {
         let at = self.now();
-        let read = match Box::pin(self.pull_request_asked(before, number, at)).await {
+        let asked = match place {
+            PrPlace::Number(number) => Box::pin(self.pull_request_asked(before, number, at)).await,
+            PrPlace::Branch => Box::pin(self.pull_request_followed(before, at)).await,
+        };
+        let read = match asked {
             Ok(read) => read,
             Err(error @ (Error::Unavailable { .. } | Error::Internal { .. })) => return Err(error),
             Err(error) => unread(before, &error, at),
@@ -223,6 +239,33 @@ impl App {
         read.told.repository.clone_from(&before.told.repository);
         read.told.check()?;
         Ok(read)
+    }
+
+    /// How the branch stands now that one is in a repository of plain git.
+    async fn pull_request_followed(
+        &self,
+        before: &PullRequest,
+        at: DateTime<Utc>,
+    ) -> Result<PullRequestRead> {
+        let (connection, host) = self.scm_host(before.connection_id).await?;
+        let HostPullRequest { repository, branch, .. } = &before.told;
+        target_allowed(before.project_id, &connection, Some(repository))?;
+        let (Some(base), Some(commit)) = (&before.life.facts.base, &before.progress.commit) else {
+            return Err(Error::conflict("it is not recorded which branch it goes to, and with which commit"));
+        };
+        // People change it, and merge what they made of it.
+        let last = before.life.head.as_deref().filter(|head| head != commit);
+        let followed = host.follow(repository, branch, base, commit, last).await?;
+        let HostBranch { status, head, base: has } = followed;
+        let mut life = PrLife { read_at: Some(at), ..before.life.clone() };
+        life.facts.error = None;
+        if head.is_some() {
+            life.head = head;
+        }
+        if status == PrStatus::Merged && life.facts.merge_commit.is_none() {
+            life.facts.merge_commit = Some(has);
+        }
+        Ok(PullRequestRead { told: HostPullRequest { status, ..before.told.clone() }, life })
     }
 
     /// Completes what a host tells of one by its checks and reviews.
@@ -268,7 +311,9 @@ impl App {
 
     /// Records what was read, with what follows; what is recorded then.
     async fn pull_request_write(&self, before: &PullRequest, read: &PullRequestRead) -> Result<PullRequest> {
-        let after = PullRequest { told: read.told.clone(), life: read.life.clone(), ..before.clone() };
+        let merging = before.merging.clone().seen(read.told.status, read.life.head.as_deref());
+        let after =
+            PullRequest { told: read.told.clone(), life: read.life.clone(), merging, ..before.clone() };
         let jobs = Self::pull_request_seen(before, &after)?;
         if self.store.pull_request_read_back(before.id, read, &jobs, self.now()).await? {
             return Ok(after);
@@ -322,7 +367,7 @@ impl App {
 
     /// Lists repositories of one host, until it says that it cannot answer now.
     async fn pull_requests_poll(&self, id: ScmConnectionId, repositories: Vec<String>) -> Result<()> {
-        let mut is_down = false;
+        let (mut is_down, mut slow) = (false, 0);
         let found = match self.scm_host(id).await {
             Ok(found) => Some(found),
             Err(error @ Error::Internal { .. }) => return Err(error),
@@ -338,11 +383,25 @@ impl App {
             if is_down || ours.is_empty() {
                 continue;
             }
-            let polled = match &found {
-                Some((connection, host)) if connection.spec.allows(&repository) => {
-                    self.pull_requests_compare((id, host), &repository, &ours).await
+            let polling = async {
+                match &found {
+                    Some((connection, _)) if connection.kind == ScmType::Plain => {
+                        self.pull_requests_branches(&ours).await
+                    }
+                    Some((connection, host)) if connection.spec.allows(&repository) => {
+                        self.pull_requests_compare((id, host), &repository, &ours).await
+                    }
+                    Some(_) | None => self.pull_requests_unlisted(&ours).await,
                 }
-                Some(_) | None => self.pull_requests_unlisted(&ours).await,
+            };
+            let Ok(polled) = tokio::time::timeout(POLLED_FOR, Box::pin(polling)).await else {
+                tracing::warn!(connection.id = %id, repository, "a repository answers too slowly to poll its pull requests");
+                slow += 1;
+                is_down = slow >= DOWN_AFTER;
+                // A job may take its time, and fetch what the next pass has then.
+                let oldest = ours.iter().min_by_key(|one| one.life.read_at).map(|one| one.id);
+                self.pull_requests_ask(oldest.into_iter().collect()).await?;
+                continue;
             };
             match polled {
                 Ok(()) => {}
@@ -356,22 +415,50 @@ impl App {
         Ok(())
     }
 
+    /// Looks at branches of a repository of plain git, at those first that nobody looked at for longest. At all of them at once: whoever waits
+    /// for a fetch of the repository takes what it gives, and none has one of its own.
+    async fn pull_requests_branches(&self, ours: &[PullRequest]) -> Result<()> {
+        let mut all: Vec<_> = ours.iter().filter_map(|one| Some((one, one.place().ok()?))).collect();
+        all.sort_by_key(|(one, _)| one.life.read_at);
+        all.truncate(BRANCHES_AT_A_TIME);
+        let count = all.len();
+        let mut reads = Vec::with_capacity(count);
+        for (one, place) in all {
+            reads.push(async move { (one.id, Box::pin(self.pull_request_reread_at(one, place)).await) });
+        }
+        let mut failed = 0;
+        for (id, read) in join_all(reads).await {
+            match read {
+                Ok(_) => {}
+                Err(error @ Error::Unavailable { .. }) => {
+                    failed += 1;
+                    if failed == count {
+                        return Err(error);
+                    }
+                    tracing::warn!(pull_request.id = %id, %error, "a pull request is not read back now");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// Of those that no list tells of, reads some back that were not for a while: each says how it stands, or why nobody knows.
     async fn pull_requests_unlisted(&self, ours: &[PullRequest]) -> Result<()> {
         let at = self.now();
         let is_old = |one: &&PullRequest| one.life.read_at.is_none_or(|read| at - read > READ_EVERY);
         let mut old: Vec<_> =
-            ours.iter().filter(is_old).filter_map(|one| Some((one, one.told.number()?))).collect();
+            ours.iter().filter(is_old).filter_map(|one| Some((one, one.place().ok()?))).collect();
         old.sort_by_key(|(one, _)| one.life.read_at);
         old.truncate(READ_AT_A_TIME);
         self.pull_requests_reread(old).await
     }
 
     /// Reads these back. One that the host fails at keeps no other from it.
-    async fn pull_requests_reread(&self, all: Vec<(&PullRequest, u64)>) -> Result<()> {
+    async fn pull_requests_reread(&self, all: Vec<(&PullRequest, PrPlace)>) -> Result<()> {
         let mut failed = 0;
-        for (one, number) in all {
-            match self.pull_request_reread(one, number).await {
+        for (one, place) in all {
+            match self.pull_request_reread_at(one, place).await {
                 Ok(_) => failed = 0,
                 Err(error @ Error::Unavailable { .. }) => {
                     failed += 1;
@@ -395,7 +482,8 @@ impl App {
         ours: &[PullRequest],
     ) -> Result<()> {
         let listed = match host.open_pull_requests(repository).await {
-            Ok(listed) => listed,
+            // One that is not listed is read by its number.
+            Ok((listed, _)) => listed,
             Err(error) if error.cause == HostCause::Later => return Err(error.into()),
             // The repository is gone, or the host tells of one of them what nobody can read.
             Err(error) => {
@@ -408,8 +496,8 @@ impl App {
         for one in ours {
             let Some(number) = one.told.number() else { continue };
             match listed.iter().find(|pull| pull.number == number) {
-                Some(pull) if is_same(one, pull) => same.push((one, number)),
-                Some(_) | None => changed.push((one, number)),
+                Some(pull) if is_same(one, pull) => same.push((one, PrPlace::Number(number))),
+                Some(_) | None => changed.push((one, PrPlace::Number(number))),
             }
         }
         // Those first that were not read for longest.
@@ -447,43 +535,10 @@ impl App {
     /// Reads one back at once; needs the right to change it.
     pub async fn pull_request_refresh(&self, ctx: &OpCtx, id: PullRequestId) -> Result<PullRequest> {
         let known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
-        let number = known.number()?;
+        let place = known.place()?;
         let job = job_of(id)?.after(AFTERWARDS);
         self.store.pull_request_acted(known.audited(ctx, "pullRequest.refresh"), &job).await?;
-        self.pull_request_reread(&known, number).await
-    }
-
-    /// Merges one, as long as its head is this commit, or else the one that is recorded; needs the right to change it.
-    ///
-    /// # Errors
-    /// [`Error::Conflict`] where the head is another, or the host does not merge it.
-    pub async fn pull_request_merge(
-        &self,
-        ctx: &OpCtx,
-        id: PullRequestId,
-        head: Option<String>,
-        method: PrMergeMethod,
-    ) -> Result<PullRequest> {
-        let known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
-        let number = known.number()?;
-        let head = head.or_else(|| known.life.head.clone()).ok_or_else(|| {
-            Error::conflict("its head is not known yet: read it back first, and look at what is merged")
-        })?;
-        let is_commit = matches!(head.len(), 40 | 64) && head.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !is_commit {
-            return Err(Error::invalid(
-                "head",
-                "must be the whole id of a commit: 40 or 64 hexadecimal digits",
-            ));
-        }
-        if known.told.status == PrStatus::Closed {
-            return Err(Error::conflict("the pull request is closed: open it again at its host first"));
-        }
-        let host = self.pull_request_host(&known).await?;
-        let job = job_of(id)?.after(AFTERWARDS);
-        self.store.pull_request_acted(known.audited(ctx, "pullRequest.merge"), &job).await?;
-        host.merge(&known.told.repository, number, &head, method).await.map_err(refused)?;
-        self.pull_request_done(&known, number, PrStatus::Merged).await
+        self.pull_request_reread_at(&known, place).await
     }
 
     /// Closes one without a merge; needs the right to change it.
@@ -504,14 +559,14 @@ impl App {
     }
 
     /// The host of one, where its connection may still touch its repository.
-    async fn pull_request_host(&self, known: &PullRequest) -> Result<Arc<dyn Host>> {
+    pub(crate) async fn pull_request_host(&self, known: &PullRequest) -> Result<Arc<dyn Host>> {
         let (connection, host) = self.scm_host(known.connection_id).await?;
         target_allowed(known.project_id, &connection, Some(&known.told.repository))?;
         Ok(host)
     }
 
     /// What is recorded after the host did something. Where it cannot be read at this moment, it is what the host was heard to do.
-    async fn pull_request_done(
+    pub(crate) async fn pull_request_done(
         &self,
         known: &PullRequest,
         number: u64,
@@ -533,7 +588,7 @@ impl App {
     }
 }
 
-fn job_of(id: PullRequestId) -> Result<NewJob> {
+pub(crate) fn job_of(id: PullRequestId) -> Result<NewJob> {
     NewJob::of::<ReadPullRequest>(&KnownPullRequest { id })
 }
 
@@ -599,7 +654,7 @@ fn as_told<T>(read: HostResult<Option<T>>) -> Result<Option<T>> {
 }
 
 /// A host that says no to whoever asked is no bad input.
-fn refused(error: HostError) -> Error {
+pub(crate) fn refused(error: HostError) -> Error {
     match error.cause {
         HostCause::Refused | HostCause::NotFound => Error::conflict(error.message),
         HostCause::Later | HostCause::Moved | HostCause::Conflict => error.into(),

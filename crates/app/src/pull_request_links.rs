@@ -78,7 +78,9 @@ impl App {
         let Some(service) = there(self.get::<Service>(&self.system_ctx(), &by).await)? else {
             return Ok(None);
         };
-        if !service.repository_id.is_some_and(|id| repositories.contains(&id)) {
+        // Its own, its chart's, or one of its further sources.
+        let is_read = |id: RepositoryId| repositories.contains(&id);
+        if !service.repository_id.into_iter().chain(service.rendering.repositories()).any(is_read) {
             return Ok(None);
         }
         Ok(self.linked_cluster(cluster).await?.map(|cluster| (cluster.project_id, service)))

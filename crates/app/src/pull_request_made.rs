@@ -1,21 +1,23 @@
 //! What an automation makes of a repository at a commit: for a pull request, and for a look at what it would be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use futures::{StreamExt as _, stream};
+use futures::{StreamExt as _, future::join, stream};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use plural_core::form::{FormQuestion, answers};
 use plural_core::pr_automation_spec::PrAutomationSpec;
-use plural_core::pr_instance::{PrGenerated, PrInstanceFile, file_digest};
+use plural_core::pr_instance::{PrGenerated, PrInstanceFile, PrParts, file_digest};
 use plural_core::pr_tree::Needed;
 use plural_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::app::App;
-use crate::jobs::{Fetched, Parts};
+use crate::jobs::Fetched;
+use crate::ports::git::TreeChange;
 use crate::ports::git_hosts::{Host, HostCause, HostChange, HostEntry, HostError};
 use crate::ports::scaffolds::{ScaffoldEntry, ScaffoldRun, Scaffolded};
 use crate::pr_instance_made::AskedChange;
@@ -30,6 +32,8 @@ pub(crate) const MAX_BYTES: usize = 64 << 20;
 pub(crate) const AT_ONCE: usize = 8;
 /// Shortest secret that is looked for.
 const MIN_SECRET: usize = 4;
+/// What many programs escape in addresses.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// What somebody asked an automation for, and the automation as it was then: each repetition makes the same. It has no `Debug`.
 #[derive(Serialize, Deserialize)]
@@ -40,7 +44,7 @@ pub(crate) struct Asked {
     pub(crate) clock_ms: i64,
     /// What it takes from elsewhere.
     #[serde(default)]
-    pub(crate) parts: Parts,
+    pub(crate) parts: PrParts,
     /// What it changes, where it changes what was generated before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) change: Option<AskedChange>,
@@ -158,7 +162,7 @@ impl App {
         }
     }
 
-    /// Runs an automation on a commit of a repository. Files that it cannot look at are there without their content.
+    /// Runs an automation on a commit of a repository. Its files and what it takes from elsewhere are fetched at the same time.
     pub(crate) async fn pull_request_run(
         &self,
         host: &Arc<dyn Host>,
@@ -166,60 +170,10 @@ impl App {
         on: &Commits<'_>,
         asked: &Asked,
     ) -> Result<Made, Stop> {
-        let needed = Needed::of(&asked.spec)?;
-        let mut before = BTreeMap::new();
-        let mut wanted = Vec::new();
-        let tree = host.tree(repository, on.files).await?.into_iter();
-        let mut listed: Vec<(String, HostEntry, &str)> =
-            tree.map(|(path, entry)| (path, entry, on.files)).collect();
-        if on.templates != on.files {
-            listed.retain(|(path, ..)| !asked.spec.is_own_template(path));
-            let tree = host.tree(repository, on.templates).await?.into_iter();
-            let own = tree.filter(|(path, _)| asked.spec.is_own_template(path));
-            listed.extend(own.map(|(path, entry)| (path, entry, on.templates)));
-        }
-        for (path, entry, commit) in listed {
-            let executable = match entry {
-                HostEntry::Link => {
-                    before.insert(path, ScaffoldEntry::Link);
-                    continue;
-                }
-                HostEntry::File => false,
-                HostEntry::Executable => true,
-            };
-            if needed.has(&path) {
-                wanted.push((path, executable, commit));
-            } else {
-                before.insert(path, ScaffoldEntry::File { bytes: Vec::new(), executable });
-            }
-        }
-        if wanted.len() > MAX_FILES {
-            let found = wanted.len();
-            return Err(Stop::Failed(format!(
-                "the automation may look at {found} files of {repository}, and {MAX_FILES} are read at most: have it name folders"
-            )));
-        }
-        let mut reads = Vec::with_capacity(wanted.len());
-        for (path, executable, commit) in wanted {
-            let (host, repository, commit) = (Arc::clone(host), repository.to_owned(), commit.to_owned());
-            reads.push(async move {
-                let read = host.read(&repository, &commit, &path).await;
-                (path, executable, read)
-            });
-        }
-        let (mut reads, mut left) = (stream::iter(reads).buffer_unordered(AT_ONCE), MAX_BYTES);
-        while let Some((path, executable, read)) = reads.next().await {
-            let bytes = read?;
-            left = left.checked_sub(bytes.len()).ok_or_else(|| {
-                Stop::Failed(format!(
-                    "the automation may look at more than {} MiB of {repository}",
-                    MAX_BYTES >> 20
-                ))
-            })?;
-            before.insert(path, ScaffoldEntry::File { bytes, executable });
-        }
-        let Fetched { external, chart } =
-            Box::pin(self.pull_request_fetched(&asked.spec, &asked.parts)).await?;
+        let files = Box::pin(found(host, repository, on, asked));
+        let fetched = Box::pin(self.pull_request_fetched(&asked.spec, &asked.parts));
+        let (before, fetched) = join(files, fetched).await;
+        let (before, Fetched { external, chart }) = (before?, fetched?);
         let run = ScaffoldRun {
             spec: asked.spec.clone(),
             answers: asked.answers.clone(),
@@ -263,6 +217,19 @@ impl Made {
         self.after.changes.iter().map(one).collect()
     }
 
+    /// The changes as git takes them.
+    pub(crate) fn tree(&self) -> Vec<TreeChange> {
+        let one = |(path, after): (&String, &Option<ScaffoldEntry>)| {
+            let (content, executable) = match after {
+                Some(ScaffoldEntry::File { bytes, executable }) => (Some(bytes.clone()), *executable),
+                Some(ScaffoldEntry::Link) => (Some(Vec::new()), false),
+                None => (None, false),
+            };
+            TreeChange { path: path.clone(), content, executable }
+        };
+        self.after.changes.iter().map(one).collect()
+    }
+
     /// The changes as a host takes them.
     pub(crate) fn changes(&self) -> Vec<HostChange> {
         let content = |entry: &ScaffoldEntry| match entry {
@@ -286,6 +253,69 @@ impl Made {
         };
         self.after.changes.iter().map(one).collect()
     }
+}
+
+/// The files of a commit that an automation may look into, by the folders that they lie in. Of those that it only lists, the content is not
+/// read: they are there and empty.
+async fn found(
+    host: &Arc<dyn Host>,
+    repository: &str,
+    on: &Commits<'_>,
+    asked: &Asked,
+) -> Result<BTreeMap<String, ScaffoldEntry>, Stop> {
+    let needed = Needed::of(&asked.spec, &asked.answers)?;
+    let mut before = BTreeMap::new();
+    let mut wanted = Vec::new();
+    let tree = host.tree(repository, on.files, needed.within()).await?.into_iter();
+    let mut listed: Vec<(String, HostEntry, &str)> =
+        tree.map(|(path, entry)| (path, entry, on.files)).collect();
+    if on.templates != on.files {
+        listed.retain(|(path, ..)| !asked.spec.is_own_template(path));
+        let tree = host.tree(repository, on.templates, needed.within()).await?.into_iter();
+        let own = tree.filter(|(path, _)| asked.spec.is_own_template(path));
+        listed.extend(own.map(|(path, entry)| (path, entry, on.templates)));
+    }
+    for (path, entry, commit) in listed {
+        let executable = match entry {
+            HostEntry::Link => {
+                before.insert(path, ScaffoldEntry::Link);
+                continue;
+            }
+            HostEntry::File => false,
+            HostEntry::Executable => true,
+        };
+        if needed.has(&path) {
+            wanted.push((path, executable, commit));
+        } else {
+            before.insert(path, ScaffoldEntry::File { bytes: Vec::new(), executable });
+        }
+    }
+    if wanted.len() > MAX_FILES {
+        let found = wanted.len();
+        return Err(Stop::Failed(format!(
+            "the automation may look at {found} files of {repository}, and {MAX_FILES} are read at most: have it name folders"
+        )));
+    }
+    let mut reads = Vec::with_capacity(wanted.len());
+    for (path, executable, commit) in wanted {
+        let (host, repository, commit) = (Arc::clone(host), repository.to_owned(), commit.to_owned());
+        reads.push(async move {
+            let read = host.read(&repository, &commit, &path).await;
+            (path, executable, read)
+        });
+    }
+    let (mut reads, mut left) = (stream::iter(reads).buffer_unordered(AT_ONCE), MAX_BYTES);
+    while let Some((path, executable, read)) = reads.next().await {
+        let bytes = read?;
+        left = left.checked_sub(bytes.len()).ok_or_else(|| {
+            Stop::Failed(format!(
+                "the automation may look at more than {} MiB of {repository}",
+                MAX_BYTES >> 20
+            ))
+        })?;
+        before.insert(path, ScaffoldEntry::File { bytes, executable });
+    }
+    Ok(before)
 }
 
 /// The values that nobody else may see.
@@ -312,8 +342,10 @@ fn leaked(
     made: &Made,
 ) -> Result<Option<(String, String)>> {
     for (name, secret) in secrets(questions, given)? {
-        let coded = STANDARD.encode(&secret);
-        let holds = |bytes: &[u8]| contains(bytes, secret.as_bytes()) || contains(bytes, coded.as_bytes());
+        let forms = forms_of(&secret);
+        let holds = |bytes: &[u8]| {
+            forms.iter().any(|form| contains(bytes, form.as_bytes())) || is_in_block(bytes, &secret)
+        };
         for (path, after) in &made.after.changes {
             // A name of a file that is said in an error must not tell it either.
             if path.contains(&secret) {
@@ -329,6 +361,37 @@ fn leaked(
         }
     }
     Ok(None)
+}
+
+/// How a value is written into files: as it is, in Base64, in an address, and with what JSON, TOML, YAML and HCL escape.
+fn forms_of(secret: &str) -> BTreeSet<String> {
+    let escaped = |text: &str| {
+        let quoted = Value::from(text).to_string();
+        quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
+    };
+    // A text of several lines may stand in as many, between quotes.
+    let lines: Vec<String> = secret.split('\n').map(escaped).collect();
+    let plain = [secret.to_owned(), secret.replace('\'', "''"), escaped(secret), lines.join("\n")];
+    let mut forms: BTreeSet<String> = plain.into_iter().collect();
+    let of_hcl: Vec<String> =
+        forms.iter().map(|form| form.replace("${", "$${").replace("%{", "%%{")).collect();
+    forms.extend(of_hcl);
+    forms.insert(STANDARD.encode(secret));
+    for kept in [NON_ALPHANUMERIC, UNRESERVED] {
+        let encoded = utf8_percent_encode(secret, kept).to_string();
+        forms.insert(encoded.replace("%20", "+"));
+        forms.insert(encoded);
+    }
+    forms
+}
+
+/// Whether a text of several lines stands in a file with its lines indented, as YAML writes a block.
+fn is_in_block(bytes: &[u8], secret: &str) -> bool {
+    if !secret.trim().contains('\n') {
+        return false;
+    }
+    let flat = |text: &str| text.trim().lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    std::str::from_utf8(bytes).is_ok_and(|text| flat(text).contains(&flat(secret)))
 }
 
 fn contains(bytes: &[u8], part: &[u8]) -> bool {
@@ -356,7 +419,7 @@ mod tests {
             answers: json!({"name": "shop"}).as_object().unwrap().clone(),
             seed: "seed".to_owned(),
             clock_ms: 7,
-            parts: Parts::default(),
+            parts: PrParts::default(),
             change,
         };
         let change = AskedChange {
@@ -367,7 +430,8 @@ mod tests {
             seed: "another".to_owned(),
             clock_ms: 3,
             files: vec![],
-            kind: AskedKind::Upgrade { allow_conflicts: true },
+            parts: None,
+            kind: AskedKind::Upgrade { allow_conflicts: true, overwrite: false },
         };
         let new = asked(None).into_json().unwrap();
         assert_eq!(serde_json::from_slice::<Value>(&new).unwrap()["seed"], "seed", "as it was before");
@@ -405,5 +469,42 @@ mod tests {
         assert_eq!(found("a", None, "name: shop\n"), None);
         assert_eq!(found("a", Some("key: s3cr3t-key\n"), "key: s3cr3t-key\nmore: 1\n"), None, "it was there");
         assert_eq!(secret_in(&questions, &given, "add-s3cr3t-key").unwrap().as_deref(), Some("key"));
+    }
+
+    #[test]
+    fn a_secret_answer_is_found_however_a_file_escapes_it() {
+        let secret = "pa\"ss's\\w${ord}\n%{b} é/1";
+        let questions: Vec<FormQuestion> =
+            serde_json::from_value(json!([{"name": "key", "type": "PASSWORD"}])).unwrap();
+        let given = json!({"key": secret}).as_object().unwrap().clone();
+        let is_found = |after: &str| {
+            let after = Scaffolded {
+                changes: [("a".to_owned(), Some(file(after)))].into(),
+                title: String::new(),
+                message: String::new(),
+                skipped: vec![],
+                warnings: vec![],
+            };
+            let made = Made { before: BTreeMap::new(), after, generated: None, conflicts: vec![] };
+            leaked(&questions, &given, &made).unwrap().is_some()
+        };
+        for text in [
+            secret,
+            // JSON, TOML, YAML between double quotes.
+            r#"pa\"ss's\\w${ord}\n%{b} é/1"#,
+            // The same in two lines, as TOML has it.
+            "pa\\\"ss's\\\\w${ord}\n%{b} é/1",
+            // YAML between single quotes, and as a block.
+            "pa\"ss''s\\w${ord}\n%{b} é/1",
+            "|-\n    pa\"ss's\\w${ord}\n    %{b} é/1",
+            // HCL.
+            r#"pa\"ss's\\w$${ord}\n%%{b} é/1"#,
+            // Addresses.
+            "pa%22ss%27s%5Cw%24%7Bord%7D%0A%25%7Bb%7D%20%C3%A9%2F1",
+            "pa%22ss%27s%5Cw%24%7Bord%7D%0A%25%7Bb%7D+%C3%A9%2F1",
+        ] {
+            assert!(is_found(&format!("key = \"{text}\"\n")), "{text}");
+        }
+        assert!(!is_found("key = \"pass\"\n"));
     }
 }

@@ -5,13 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use futures::{StreamExt as _, future::join, stream};
 use plural_core::cluster::Cluster;
 use plural_core::data_key::KeyOwner;
 use plural_core::form::{FormQuestion, Known, QuestionType, UniqueIn, answers, context};
 use plural_core::group::Group;
+use plural_core::idempotency_key::IdempotencyKey;
 use plural_core::ids::{PrAutomationId, PrInstanceId, PullRequestId, ScmConnectionId};
+use plural_core::merge_window::PrMerging;
 use plural_core::pr_automation::{PrAutomation, target_allowed};
 use plural_core::pr_automation_spec::PrAutomationSpec;
+use plural_core::pr_governance::PrGoverned;
 use plural_core::pr_instance::PrGenerated;
 use plural_core::project::Project;
 use plural_core::pull_request::{
@@ -37,9 +41,12 @@ use crate::ports::scaffolds::ScaffoldEntry;
 use crate::pr_automation::PrAutomationSelector;
 use crate::pr_instance::{PrLedger, begun};
 use crate::pr_instance_made::Compared;
+use crate::pr_secret::NewPrSecret;
 use crate::project::ProjectSelector;
-use crate::pull_request::{PendingPullRequest, PullRequestEnd};
-use crate::pull_request_made::{Asked, CONTEXT, Made, Stop, secret_in};
+use crate::pull_request::{PendingPullRequest, PullRequestBegin, PullRequestEnd};
+use crate::pull_request_key::{Keyed, or_why_not};
+use crate::pull_request_made::{AT_ONCE, Asked, CONTEXT, Made, Stop, secret_in};
+use crate::pull_request_refused::{pushed, words};
 use crate::scm_connection::ScmConnectionSelector;
 use crate::seal::Sealed;
 use crate::secret::random;
@@ -64,6 +71,10 @@ pub struct PullRequestAsk {
     pub branch: Option<String>,
     /// What is answered.
     pub context: Map<String, Value>,
+    /// Asked once more with the same key, there is one pull request.
+    pub key: Option<IdempotencyKey>,
+    /// Values of the Secret that the automation asks for.
+    pub secrets: Map<String, Value>,
 }
 
 /// What a pull request would be.
@@ -85,6 +96,8 @@ pub struct PullRequestPreview {
     pub skipped: Vec<String>,
     /// What a person should look at.
     pub warnings: Vec<String>,
+    /// Of a change of what was generated: what a person has to settle, one line for each file. The warnings have them, too.
+    pub conflicts: Vec<String>,
 }
 
 /// A file that a pull request would change.
@@ -110,14 +123,16 @@ pub(crate) struct Begin {
     pub(crate) ledger: PrLedger,
     /// As the audit log calls it.
     pub(crate) action: &'static str,
+    pub(crate) key: Option<Keyed>,
+    pub(crate) secret: Option<NewPrSecret>,
 }
 
 /// What was asked, allowed and checked.
-struct Prepared {
-    automation: Authorized<PrAutomation, CreatePr>,
-    repository: String,
-    base: String,
-    asked: Asked,
+pub(crate) struct Prepared {
+    pub(crate) automation: Authorized<PrAutomation, CreatePr>,
+    pub(crate) repository: String,
+    pub(crate) base: String,
+    pub(crate) asked: Asked,
 }
 
 impl App {
@@ -132,6 +147,15 @@ impl App {
         ask: PullRequestAsk,
         wait: bool,
     ) -> Result<PullRequest> {
+        let key = Keyed::of(ctx, ask.key.as_ref(), &ask.whole())?;
+        if key.is_some() {
+            // Whoever may not is told nothing of what was begun.
+            let by = PrAutomationSelector::Id(ask.automation);
+            self.authorized::<PrAutomation, CreatePr>(ctx, &by).await?;
+            if let Some(again) = Box::pin(self.pull_request_again(ctx, key.as_ref(), wait)).await? {
+                return Ok(again);
+            }
+        }
         let Prepared { automation, repository, base, asked } =
             Box::pin(self.pull_request_prepared(ctx, &ask)).await?;
         if asked.spec.patch {
@@ -154,10 +178,13 @@ impl App {
             ));
         }
         let instance = begun(&automation, (repository.as_str(), base.as_str()), &asked, (id, at))?;
+        let of = (id, &ask.secrets);
+        let secret = Box::pin(self.pr_secret_asked(&automation, &instance, of, &asked.answers)).await?;
         let owner = KeyOwner::of(Some(automation.project_id));
         let seed = self.sealer.seal(owner, &seed_context(instance.id), asked.seed.as_bytes()).await?;
         let ledger = PrLedger::New { instance: Box::new(instance), seed };
-        let begin = Begin { id, repository, base, branch, asked, ledger, action: "pullRequest.create" };
+        let action = "pullRequest.create";
+        let begin = Begin { id, repository, base, branch, asked, ledger, action, key, secret };
         Box::pin(self.pull_request_begun(ctx, &automation, begin, wait)).await
     }
 
@@ -169,8 +196,9 @@ impl App {
         begin: Begin,
         wait: bool,
     ) -> Result<PullRequest> {
-        let Begin { id, repository, base, branch, asked, ledger, action } = begin;
+        let Begin { id, repository, base, branch, asked, ledger, action, key, secret } = begin;
         let at = ctx.now();
+        self.pull_request_governable(automation).await?;
         let begun = PullRequest {
             id,
             project_id: automation.project_id,
@@ -187,6 +215,8 @@ impl App {
             },
             progress: PrProgress { phase: PrPhase::Pending, commit: None, error: None },
             life: PrLife::default(),
+            governed: automation.links.governance_id.map(PrGoverned::new),
+            merging: PrMerging { windows: automation.merge_windows.clone(), ..PrMerging::default() },
             created_at: at,
             updated_at: at,
         };
@@ -197,16 +227,26 @@ impl App {
         let job = NewJob::of::<OpenPullRequest>(&BegunPullRequest { id })?;
         let name = format!("{} {}", begun.told.repository, begun.told.branch);
         let by = automation.audited_new(ctx, action, "pull request", id, &name);
-        self.store.pull_request_begin(by, &begun, &work, &sealed, &ledger, &job).await?;
+        let known = self.pull_request_key(key.as_ref(), begun.project_id, id).await?;
+        let new = PullRequestBegin {
+            begun: &begun,
+            work: &work,
+            asked: &sealed,
+            ledger: &ledger,
+            job: &job,
+            key: known.as_ref(),
+            secret: secret.as_ref(),
+        };
+        if !self.store.pull_request_begin(by, &new).await? {
+            // The same request was faster on another connection.
+            let again = self.pull_request_again(ctx, key.as_ref(), wait).await?;
+            return again
+                .ok_or_else(|| Error::conflict("the same request is answered at this moment: try again"));
+        }
         if !wait {
             return Ok(begun);
         }
-        let now = self.pull_request_awaited(begun).await?;
-        if now.progress.phase == PrPhase::Failed {
-            let why = now.progress.error.unwrap_or_else(|| "the pull request was not opened".to_owned());
-            return Err(Error::conflict(why));
-        }
-        Ok(now)
+        or_why_not(self.pull_request_awaited(begun).await?)
     }
 
     /// What a pull request would change; needs the right to open one. Nothing is written.
@@ -227,16 +267,31 @@ impl App {
         let (_, host) = self.scm_host(connection).await?;
         let commit = host.head(&repository, &base).await?;
         let made = Box::pin(self.pull_request_made(&host, &repository, &commit, asked)).await?;
-        made.check(&repository)?;
+        // What is so already may be changed all the same: that is recorded then.
+        if asked.change.is_none() {
+            made.check(&repository)?;
+        }
         let Made { mut before, after, generated: _, conflicts } = made;
         // Only its path was looked at of what is taken away.
         let gone = after.changes.iter().filter(|(_, after)| after.is_none()).map(|(path, _)| path.clone());
         let gone: Vec<String> = gone.take(MOST_GONE).collect();
+        let mut reads = Vec::new();
         for path in gone {
-            if let Some(ScaffoldEntry::File { bytes, .. }) = before.get_mut(&path)
+            if let Some(ScaffoldEntry::File { bytes, .. }) = before.get(&path)
                 && bytes.is_empty()
             {
-                *bytes = host.read(&repository, &commit, &path).await?;
+                let (host, repository, commit) = (Arc::clone(&host), repository.clone(), commit.clone());
+                reads.push(async move {
+                    let read = host.read(&repository, &commit, &path).await;
+                    (path, read)
+                });
+            }
+        }
+        let mut reads = stream::iter(reads).buffer_unordered(AT_ONCE);
+        while let Some((path, read)) = reads.next().await {
+            let read = read?;
+            if let Some(ScaffoldEntry::File { bytes, .. }) = before.get_mut(&path) {
+                *bytes = read;
             }
         }
         let (mut files, mut compared) = (Vec::new(), Vec::new());
@@ -257,12 +312,13 @@ impl App {
             title: after.title,
             message: after.message,
             skipped: after.skipped,
-            warnings: after.warnings.into_iter().chain(conflicts).collect(),
+            warnings: after.warnings.into_iter().chain(conflicts.iter().cloned()).collect(),
+            conflicts,
         })
     }
 
     /// Decides and checks: the right, the repository, the parts that are built, the answers.
-    async fn pull_request_prepared(&self, ctx: &OpCtx, ask: &PullRequestAsk) -> Result<Prepared> {
+    pub(crate) async fn pull_request_prepared(&self, ctx: &OpCtx, ask: &PullRequestAsk) -> Result<Prepared> {
         let by = PrAutomationSelector::Id(ask.automation);
         let automation = self.authorized::<PrAutomation, CreatePr>(ctx, &by).await?;
         let connection = self.pull_request_connection(automation.links.connection_id).await?;
@@ -275,7 +331,6 @@ impl App {
         let repository = repository.ok_or_else(|| {
             Error::invalid("identifier", "must be given: the automation names no repository")
         })?;
-        check_built(&automation.spec)?;
         let questions = &automation.spec.configuration;
         let known = self.pull_request_known(ctx, questions, &ask.context).await?;
         context(questions, &ask.context, Some(&known))
@@ -292,17 +347,10 @@ impl App {
         Ok(Prepared { automation, repository, base, asked })
     }
 
-    /// A connection that has pull requests.
+    /// The connection of an automation.
     pub(crate) async fn pull_request_connection(&self, id: ScmConnectionId) -> Result<ScmConnection> {
         // Whoever may open pull requests need not see the connection.
-        let connection =
-            self.get::<ScmConnection>(&self.system_ctx(), &ScmConnectionSelector::Id(id)).await?;
-        if connection.kind == ScmType::Plain {
-            return Err(Error::conflict(
-                "the connection is to git alone, which has no pull requests: give the automation another one",
-            ));
-        }
-        Ok(connection)
+        self.get::<ScmConnection>(&self.system_ctx(), &ScmConnectionSelector::Id(id)).await
     }
 
     /// Of the names that are answered those that exist: of clusters, projects, groups and users those that the caller may see; and those
@@ -374,9 +422,9 @@ impl App {
     }
 
     /// What is recorded once it is done, or once nobody waits any longer.
-    async fn pull_request_awaited(&self, begun: PullRequest) -> Result<PullRequest> {
+    pub(crate) async fn pull_request_awaited(&self, begun: PullRequest) -> Result<PullRequest> {
         let until = tokio::time::Instant::now() + WAIT;
-        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_millis(500));
+        let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(80));
         loop {
             let now = self.get::<PullRequest>(&self.system_ctx(), &begun.id).await?;
             if now.progress.phase != PrPhase::Pending || tokio::time::Instant::now() >= until {
@@ -390,6 +438,9 @@ impl App {
     pub(crate) async fn pull_request_open(&self, id: PullRequestId) -> Result<(), JobFailure> {
         let Some(pending) = self.store.pull_request_pending(id).await? else { return Ok(()) };
         let PendingPullRequest { begun, mut work, asked } = pending;
+        if let Some(error) = work.refused.clone() {
+            return Ok(self.pull_request_refused(&begun, &mut work, error).await?);
+        }
         let stop = match Box::pin(self.pull_request_steps(&begun, &mut work, &asked)).await {
             Ok(end) => {
                 let jobs = end.follows(id)?;
@@ -404,37 +455,14 @@ impl App {
                 let again = Error::unavailable(error.clone());
                 (error, (!is_late).then_some(again))
             }
-            Stop::Ours(error) => {
-                let text = match &error {
-                    Error::Internal { .. } => "the console could not go on: its log says why".to_owned(),
-                    error => error.to_string(),
-                };
-                (text, (!is_late).then_some(error))
-            }
+            Stop::Ours(error) => (words(&error), (!is_late).then_some(error)),
         };
         if let Some(again) = retry {
             self.store.pull_request_step(id, &work, Some(&error), self.now()).await?;
             Err(JobFailure::Retry(again))
         } else {
-            let end = PullRequestEnd::Failed { error };
-            Ok(self.store.pull_request_end(id, &end, &[], self.now()).await?)
+            Ok(self.pull_request_refused(&begun, &mut work, error).await?)
         }
-    }
-
-    /// Ends one whose job is dead, and says so on its record.
-    pub(crate) async fn pull_request_given_up(&self, id: PullRequestId, why: &str) -> Result<()> {
-        let Some(pending) = self.store.pull_request_pending(id).await? else { return Ok(()) };
-        let PendingPullRequest { begun, work, asked: _ } = pending;
-        let branch = &begun.told.branch;
-        let left = if work.opening {
-            format!("; look at the host, where it may be open for the branch {branch}")
-        } else if work.making {
-            format!("; look at the host, where its branch {branch} may be")
-        } else {
-            String::new()
-        };
-        let error = format!("the console gave it up ({why}){left}");
-        self.store.pull_request_end(id, &PullRequestEnd::Failed { error }, &[], self.now()).await
     }
 
     async fn pull_request_steps(
@@ -451,6 +479,9 @@ impl App {
         target_allowed(begun.project_id, &connection, Some(repository))?;
         let made = Box::pin(self.pull_request_committed(begun, work, &host, &asked)).await?;
         let title = if made.after.title.is_empty() { &begun.told.title } else { &made.after.title };
+        if connection.kind == ScmType::Plain {
+            return pushed(begun, work, title);
+        }
         let marker = marker(begun.id, &asked.seed);
         let new = HostNewPullRequest {
             head: branch.clone(),
@@ -505,19 +536,28 @@ impl App {
                 self.pull_request_stepped(begun.id, work).await?;
                 head
             };
-            let made = Box::pin(self.pull_request_made(host, repository, &parent, asked)).await?;
+            // Whether somebody has the branch is asked meanwhile.
+            let made = Box::pin(self.pull_request_made(host, repository, &parent, asked));
+            let (made, taken) = join(made, host.head(repository, branch)).await;
+            let made = made?;
             self.pull_request_checked(begun, work, &made, asked).await?;
             if work.commit.is_some() {
                 return Ok(made);
             }
-            match host.head(repository, branch).await {
-                // An attempt before this one made it, and did not learn so.
-                Ok(head) if work.making && is_made(host, repository, &head, &made).await? => {
-                    work.commit = Some(head);
-                    self.pull_request_stepped(begun.id, work).await?;
-                    return Ok(made);
-                }
-                Ok(_) => {
+            let commit = HostCommit {
+                branch: branch.clone(),
+                base: work.base.clone(),
+                parent,
+                message: message(&made, &begun.told.title),
+                changes: made.changes(),
+            };
+            match taken {
+                Ok(head) => {
+                    // An attempt before this one may have made it, and not have learned so.
+                    let found = (head.as_str(), &commit);
+                    if work.making && self.pull_request_found(begun, work, host, found).await? {
+                        return Ok(made);
+                    }
                     return Err(Stop::Failed(format!(
                         "{repository} has a branch {branch} already: name another one, or have it deleted"
                     )));
@@ -527,13 +567,6 @@ impl App {
             }
             work.making = true;
             self.pull_request_stepped(begun.id, work).await?;
-            let commit = HostCommit {
-                branch: branch.clone(),
-                base: work.base.clone(),
-                parent,
-                message: message(&made, &begun.told.title),
-                changes: made.changes(),
-            };
             match host.commit(repository, &commit).await {
                 Ok(made_commit) => {
                     work.commit = Some(made_commit);
@@ -550,6 +583,13 @@ impl App {
                         "the branch {} of {repository} moved twice while the changes were made: try again",
                         work.base
                     )));
+                }
+                // It may be there because this attempt made it, and was not answered.
+                Err(error) if error.cause == HostCause::Conflict => {
+                    if self.pull_request_conflict(begun, work, host, &commit).await? {
+                        return Ok(made);
+                    }
+                    return Err(error.into());
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -604,37 +644,12 @@ pub(crate) fn base_of(spec: &PrAutomationSpec) -> String {
     spec.branch.clone().unwrap_or_else(|| "main".to_owned())
 }
 
-/// What an automation does and the console does not yet is refused, and not left out.
-fn check_built(spec: &PrAutomationSpec) -> Result<()> {
-    if spec.secrets.is_some() {
-        return Err(Error::conflict(
-            "the automation needs a Secret of a cluster, which the console does not make yet",
-        ));
-    }
-    Ok(())
-}
-
 fn is_there<T>(found: Result<T>) -> Result<bool> {
     match found {
         Ok(_) => Ok(true),
         Err(Error::NotFound { .. } | Error::Forbidden { .. }) => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-/// Whether a commit holds these changes.
-async fn is_made(host: &Arc<dyn Host>, repository: &str, commit: &str, made: &Made) -> Result<bool, Stop> {
-    for change in made.changes() {
-        let found = match host.read(repository, commit, &change.path).await {
-            Ok(found) => Some(found),
-            Err(error) if error.cause == HostCause::NotFound => None,
-            Err(error) => return Err(error.into()),
-        };
-        if found != change.content {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// The message of the commit.

@@ -2,10 +2,12 @@
 
 use plural_core::Result;
 use plural_core::pull_request::{PrStatus, PullRequest};
+use plural_core::pull_request_life::PrLife;
 
 use crate::app::App;
 use crate::job::NewJob;
 use crate::jobs::{FollowMerge, KnownPullRequest, MergedPullRequest, PlanFleetOfPull, PlanPullRequest};
+use crate::pull_request_governance::govern_job;
 use crate::stack_pull_request::PullAddress;
 
 impl App {
@@ -33,6 +35,13 @@ impl App {
                 PullAddress { connection_id: *connection_id, repository: told.repository.clone(), number };
             jobs.push(NewJob::of::<PlanPullRequest>(&pull)?);
         }
+        let is_governed_anew = after.governed.as_ref().is_some_and(|governed| {
+            let PrLife { head, facts, .. } = &after.life;
+            governed.review.seen(after.told.status, head.as_deref(), facts.base.as_deref()).is_some()
+        });
+        if is_governed_anew {
+            jobs.push(govern_job(after.id)?);
+        }
         Ok(jobs)
     }
 }
@@ -40,9 +49,10 @@ impl App {
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;
-    use plural_core::ids::{ProjectId, PullRequestId, ScmConnectionId};
+    use plural_core::ids::{PrGovernanceId, ProjectId, PullRequestId, ScmConnectionId};
+    use plural_core::merge_window::PrMerging;
+    use plural_core::pr_governance::{PrGoverned, PrReview};
     use plural_core::pull_request::{HostPullRequest, PrProgress};
-    use plural_core::pull_request_life::PrLife;
 
     use super::*;
 
@@ -63,6 +73,8 @@ mod tests {
             },
             progress: PrProgress::OPENED,
             life: PrLife::default(),
+            governed: None,
+            merging: PrMerging::default(),
             created_at: DateTime::UNIX_EPOCH,
             updated_at: DateTime::UNIX_EPOCH,
         }
@@ -106,6 +118,28 @@ mod tests {
         let closed = at(PrStatus::Closed, Some("a1"));
         assert!(is_planned(&one, &closed));
         assert!(is_planned(&closed, &one));
+    }
+
+    #[test]
+    fn a_governance_is_asked_about_each_head_and_told_of_the_end() {
+        let governed = |review| PrGoverned { governance_id: PrGovernanceId::new(), review };
+        let at = |status, head: &str, review: &PrReview| {
+            let mut pull = of(status);
+            pull.life.head = Some(head.to_owned());
+            pull.governed = Some(governed(review.clone()));
+            pull
+        };
+        let is_asked = |after: &PullRequest| {
+            let jobs = App::pull_request_seen(after, after).unwrap();
+            jobs.iter().any(|job| job.kind == "govern_pull_request")
+        };
+        let unseen = PrReview::default();
+        let about = unseen.seen(PrStatus::Open, Some("a1"), None).unwrap();
+        assert!(is_asked(&at(PrStatus::Open, "a1", &unseen)), "also where nobody saw the difference");
+        assert!(!is_asked(&at(PrStatus::Open, "a1", &about)));
+        assert!(is_asked(&at(PrStatus::Open, "b2", &about)));
+        assert!(is_asked(&at(PrStatus::Merged, "a1", &about)));
+        assert!(!is_asked(&of(PrStatus::Open)), "without a governance");
     }
 
     #[test]

@@ -5,13 +5,14 @@ use plural_core::module_environment::environment_problem;
 use plural_core::module_source::module_problem;
 use plural_core::project::Project;
 use plural_core::run_call::InputVariable;
-use plural_core::stack::StackTool;
+use plural_core::stack::{Stack, StackTool};
 use plural_core::stack_run::StackRun;
 use plural_core::stack_spec::StackSpec;
 use plural_core::{Error, Result};
 
 use crate::app::App;
 use crate::ports::git::{GitAccess, GitError, SourceSpec};
+use crate::stack_inputs::OpenInputs;
 
 /// Refuses a stack whose Jobs its project does not allow.
 pub(crate) fn jobs_allowed(project: &Project, tool: StackTool, spec: &StackSpec) -> Result<()> {
@@ -45,11 +46,39 @@ impl App {
         if limits.modules.is_empty() {
             return Ok(Ok(()));
         }
+        let inputs = self.run_inputs_of(run).await?;
+        self.modules_allowed(project, inputs, (access, sha, spec)).await
+    }
+
+    /// The same of a stack as it is now, whose code is at this commit.
+    pub(crate) async fn stack_allowed(
+        &self,
+        project: &Project,
+        stack: &Stack,
+        (access, sha, spec): (&GitAccess, &str, &SourceSpec),
+    ) -> Result<Result<(), GitError>> {
+        let (name, limits) = (project.name.as_str(), project.limits.of_runs());
+        if let Some(problem) = limits.refusal(name, stack.tool, &stack.spec) {
+            return Ok(Err(GitError::terminal(problem)));
+        }
+        if limits.modules.is_empty() {
+            return Ok(Ok(()));
+        }
+        let inputs = self.stack_inputs_of(stack).await?;
+        self.modules_allowed(project, inputs, (access, sha, spec)).await
+    }
+
+    async fn modules_allowed(
+        &self,
+        project: &Project,
+        inputs: OpenInputs,
+        (access, sha, spec): (&GitAccess, &str, &SourceSpec),
+    ) -> Result<Result<(), GitError>> {
+        let (name, limits) = (project.name.as_str(), project.limits.of_runs());
         let mut code = match self.git.module_code(access, sha, spec).await {
             Ok(code) => code,
             Err(error) => return Ok(Err(error)),
         };
-        let inputs = self.run_inputs_of(run).await?;
         if let Some(problem) = problem_of(project, &inputs.environment) {
             return Ok(Err(GitError::terminal(problem)));
         }

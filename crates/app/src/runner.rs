@@ -6,6 +6,7 @@ use plural_core::ids::{RunStepId, StackRunId};
 use plural_core::run_call::{OutputReport, PlanReport, RunReport, StepReport};
 use plural_core::stack::StackTool;
 use plural_core::stack_run::{JobRef, PlanSummary, RunPhase, RunStatus, RunStep, StackRun, StepStatus};
+use plural_core::stack_turns::first_to_begin;
 use plural_core::{Error, Page, PageRequest, Result};
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
@@ -15,6 +16,7 @@ use crate::agent_run::{ReportedRun, ReportedRunState};
 use crate::app::App;
 use crate::harness::HarnessHandle;
 use crate::stack_run::PlanPart;
+use crate::stack_run_policy::RunnerFinds;
 
 /// How the Job of a run says that it is.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub struct JobSays {
     pub status: RunStatus,
     /// What it planned.
     pub plan: Option<PlanSays>,
+    /// What it found of it.
+    pub found: RunnerFinds,
     /// Why it ended so, in words.
     pub error: Option<String>,
     /// The outputs, after an apply; absent where they were not read.
@@ -61,7 +65,7 @@ impl App {
 
     /// A Job says that it runs, or that it failed or was cancelled. It does not say that it waits for people, or was a success.
     pub async fn runner_says(&self, by: &HarnessHandle, says: JobSays) -> Result<StackRun> {
-        let JobSays { status, plan, error, outputs: _ } = says;
+        let JobSays { status, plan, found, error, outputs: _ } = says;
         match status {
             // With its input it is running; the input itself is at a door of its own. One that runs is not asked again whether its plan
             // still counts: what it applies moves the state that the plan was made from.
@@ -69,11 +73,15 @@ impl App {
                 if by.run().status == RunStatus::Pending {
                     self.harness_input(by).await?;
                 }
+                self.runner_begins(by).await?;
                 self.runner_plans(by, plan).await?;
+                self.runner_finds(&self.runner_run(by).await?, found).await?;
                 // Said again, it is a sign of life.
                 self.harness_beat(by).await?;
             }
             RunStatus::Failed | RunStatus::Cancelled => {
+                // Often it is what it found that makes it fail.
+                self.runner_found(by, found).await?;
                 self.harness_done(by, ended(by, status == RunStatus::Cancelled, error)).await?;
             }
             RunStatus::Queued | RunStatus::Pending | RunStatus::PendingApproval | RunStatus::Successful => {
@@ -86,22 +94,35 @@ impl App {
         self.runner_run(by).await
     }
 
+    /// Other clients' runners start a command also where nobody heard that they do. So what a Job may not do twice counts as begun with the Job:
+    /// where that is lost, no other takes its place.
+    async fn runner_begins(&self, by: &HarnessHandle) -> Result<()> {
+        let steps = self.store.stack_run_steps(by.id()).await?;
+        let Some(first) = first_to_begin(by.run(), &steps) else { return Ok(()) };
+        self.harness_step(by, first, StepReport { status: StepStatus::Running, exit_code: None })
+            .await
+            .map(drop)
+    }
+
     /// A Job says how it ended. What follows is concluded as for the console's own harness.
     pub async fn runner_completes(&self, by: &HarnessHandle, says: JobSays) -> Result<StackRun> {
-        let JobSays { status, plan, error, outputs } = says;
+        let JobSays { status, plan, found, error, outputs } = says;
         match status {
             RunStatus::Successful => {
                 self.runner_plans(by, plan).await?;
+                self.runner_found(by, found).await?;
                 let report = RunReport {
                     succeeded: true,
                     cancelled: false,
                     error,
                     changed: by.phase() == RunPhase::Apply,
                     outputs,
+                    interrupted: false,
                 };
                 self.harness_done(by, report).await?;
             }
             RunStatus::Failed | RunStatus::Cancelled => {
+                self.runner_found(by, found).await?;
                 self.harness_done(by, ended(by, status == RunStatus::Cancelled, error)).await?;
             }
             RunStatus::Queued | RunStatus::Pending | RunStatus::Running | RunStatus::PendingApproval => {
@@ -109,6 +130,23 @@ impl App {
             }
         }
         self.runner_run(by).await
+    }
+
+    /// What a Job found that says how it ended. It ends whatever comes of that.
+    async fn runner_found(&self, by: &HarnessHandle, found: RunnerFinds) -> Result<()> {
+        let found = match by.phase() {
+            RunPhase::Plan => found,
+            // The rest is of a plan, and that was judged.
+            RunPhase::Apply => RunnerFinds { resources: found.resources, ..RunnerFinds::default() },
+        };
+        match self.runner_finds(by.run(), found).await {
+            Err(error @ (Error::Conflict { .. } | Error::Invalid { .. })) => {
+                let error = error.log_text();
+                tracing::warn!(stack_run.id = %by.id(), error, "cannot keep what the Job of a run found; it ends");
+                Ok(())
+            }
+            kept => kept,
+        }
     }
 
     /// Keeps the plan of a Job whose tool has no plan file. Nobody says how much it would change: so it is never empty.
@@ -230,5 +268,6 @@ impl App {
 
 /// A Job that did not do what it was made for.
 fn ended(by: &HarnessHandle, cancelled: bool, error: Option<String>) -> RunReport {
-    RunReport { succeeded: false, cancelled, error, changed: by.phase() == RunPhase::Apply, outputs: None }
+    let changed = by.phase() == RunPhase::Apply;
+    RunReport { succeeded: false, cancelled, error, changed, outputs: None, interrupted: false }
 }

@@ -54,6 +54,11 @@ pub trait ScmWebhookStore: Send + Sync + 'static {
         webhook: &ScmWebhook,
         hmac: &Sealed,
     ) -> Result<()>;
+    /// Notes what is about to be done at the host with a webhook of the connection.
+    async fn scm_webhook_acted(&self, by: Audited<'_, ScmConnection, Write>) -> Result<()>;
+    /// The webhook of a connection for this owner, in any case: the first that was made.
+    async fn scm_webhook_of(&self, connection: ScmConnectionId, owner: &str)
+    -> Result<Option<ScmWebhookRow>>;
     /// Removes a webhook with its secret.
     async fn scm_webhook_delete(&self, by: Audited<'_, ScmWebhook, Write>) -> Result<()>;
     /// The webhook with its secret and its connection. Nobody's question: nobody is told.
@@ -97,7 +102,18 @@ impl App {
                 "must be an organization, a group or a user, such as acme",
             ));
         }
-        let (id, at) = (ScmWebhookId::new(), ctx.now());
+        self.webhook_made(ctx, &connection, owner, &hmac).await
+    }
+
+    /// A new webhook of a connection, with this secret.
+    pub(crate) async fn webhook_made(
+        &self,
+        ctx: &OpCtx,
+        connection: &Authorized<ScmConnection, Write>,
+        owner: String,
+        hmac: &SecretString,
+    ) -> Result<ScmWebhook> {
+        let (kind, id, at) = (connection.kind, ScmWebhookId::new(), ctx.now());
         let webhook = ScmWebhook {
             id,
             connection_id: connection.id,
@@ -113,6 +129,15 @@ impl App {
         let by = connection.audited_new(ctx, "scm_webhook.create", "scm webhook", id, &webhook.name());
         self.store.scm_webhook_create(by, &webhook, &sealed).await?;
         Ok(webhook)
+    }
+
+    /// The secret of a webhook.
+    pub(crate) async fn scm_webhook_secret(&self, id: ScmWebhookId, hmac: &Sealed) -> Result<SecretString> {
+        let secret = String::from_utf8(self.sealer.open(&seal_context(id), hmac).await?);
+        // The error would quote it.
+        let secret =
+            secret.map_err(|_| Error::internal("reading a webhook's secret", "it is not what was sealed"))?;
+        Ok(SecretString::from(secret))
     }
 
     /// Removes a webhook: what the host sends to its address is refused from then on.
@@ -169,11 +194,9 @@ impl App {
         let by = ScmWebhookSelector::ExternalId(about.to_owned());
         let Some(row) = self.store.scm_webhook_row(&by).await? else { return Ok(None) };
         let ScmWebhookRow { webhook, connection, hmac } = row;
-        let secret = String::from_utf8(self.sealer.open(&seal_context(webhook.id), &hmac).await?);
-        let secret =
-            secret.map_err(|_| Error::internal("reading a webhook's secret", "it is not what was sealed"))?;
+        let secret = self.scm_webhook_secret(webhook.id, &hmac).await?;
         let is_of_type = WebhookProvider::of(webhook.kind) == Some(request.provider);
-        if !is_of_type || !is_genuine(request, &SecretString::from(secret)) {
+        if !is_of_type || !is_genuine(request, &secret) {
             return Err(Error::Unauthenticated);
         }
         let body: Value = serde_json::from_slice(request.body).map_err(|_| {

@@ -88,11 +88,21 @@ pub enum SealedColumn {
     PullRequestAsked,
     /// What random filters of a generated instance drew from.
     PrInstanceSeed,
+    /// Digests of what was asked with a key.
+    PrRequestKey,
+    /// Values of Secrets that automations ask for, until they are in their cluster.
+    PrSecret,
+    /// What calls to governances of pull requests are signed with.
+    PrGovernanceSecret,
+    /// What the governance of a pull request wants to have back.
+    PullRequestGovernance,
+    /// What the plan of a preview is made of.
+    FleetPlanAsked,
 }
 
 impl SealedColumn {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 36] = [
         Self::KeyCheck,
         Self::ProxyKey,
         Self::AuditKey,
@@ -124,6 +134,11 @@ impl SealedColumn {
         Self::ScmWebhookHmac,
         Self::PullRequestAsked,
         Self::PrInstanceSeed,
+        Self::PrRequestKey,
+        Self::PrSecret,
+        Self::PrGovernanceSecret,
+        Self::PullRequestGovernance,
+        Self::FleetPlanAsked,
     ];
 
     /// A project may keep such values outside of the database: those of its services, templates and contexts.
@@ -159,7 +174,12 @@ impl SealedColumn {
             | Self::ScmSecrets
             | Self::ScmWebhookHmac
             | Self::PullRequestAsked
-            | Self::PrInstanceSeed => false,
+            | Self::PrInstanceSeed
+            | Self::PrRequestKey
+            | Self::PrSecret
+            | Self::PrGovernanceSecret
+            | Self::PullRequestGovernance
+            | Self::FleetPlanAsked => false,
         }
     }
 }

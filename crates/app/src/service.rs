@@ -51,7 +51,7 @@ pub struct ServiceFilter {
     pub cluster_id: Option<ClusterId>,
     /// On clusters of this project.
     pub project_id: Option<ProjectId>,
-    /// From this repository.
+    /// Read from this repository: as their own, for their chart, or as a further source.
     pub repository_id: Option<RepositoryId>,
     /// Whose templates read this context.
     pub context_id: Option<ServiceContextId>,

@@ -1,6 +1,7 @@
 //! Contexts: named documents that the templates of services read.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use plural_core::access::Actor;
@@ -9,13 +10,17 @@ use plural_core::global_service::GlobalService;
 use plural_core::ids::{GlobalServiceId, ProjectId, ServiceContextId, ServiceId};
 use plural_core::project::Project;
 use plural_core::service::{Configuration, Service};
-use plural_core::service_context::{MAX_CONTEXTS, ServiceContext, ServiceContextChange, context_data};
+use plural_core::service_context::{
+    ContextImport, MAX_CONTEXTS, ServiceContext, ServiceContextChange, context_data,
+};
 use plural_core::specs::Name;
+use plural_core::stack::Stack;
 use plural_core::{Error, Result};
 use serde_json::{Map, Value};
 
-use crate::access::{Audited, Authorized, Guarded, Read, Write, authorize_each, noun};
+use crate::access::{Admin, Audited, Authorized, Guarded, Read, Write, authorize_each, noun};
 use crate::app::App;
+use crate::context_import::ContextOutput;
 use crate::ctx::OpCtx;
 use crate::dependency::ContextsRequest;
 use crate::project::ProjectSelector;
@@ -50,6 +55,17 @@ pub struct ServiceContextSave {
     pub configuration: Option<Map<String, Value>>,
     /// Names of its secret values, and those sealed for `service_context:ID:secrets`.
     pub secrets: Option<(Vec<String>, Sealed)>,
+    /// All outputs of stacks that it takes.
+    pub imports: Option<Vec<ContextImport>>,
+}
+
+impl ServiceContextSave {
+    /// Whether it gives the context what nobody is shown.
+    pub fn hides(&self) -> bool {
+        let Self { name: _, configuration: _, secrets, imports } = self;
+        secrets.as_ref().is_some_and(|(names, _)| !names.is_empty())
+            || imports.iter().flatten().any(|import| import.sensitive)
+    }
 }
 
 /// A context as an agent's answer needs it.
@@ -59,6 +75,8 @@ pub struct ServiceContextRow {
     pub context: ServiceContext,
     /// Its secret values, sealed for `service_context:ID:secrets`.
     pub secrets: Option<Sealed>,
+    /// Those of the outputs that it takes which are there, for all services that use it the same.
+    pub outputs: Arc<[ContextOutput]>,
 }
 
 /// Who reads a context.
@@ -117,6 +135,8 @@ pub trait ServiceContextStore: Send + Sync + 'static {
     ) -> Result<HashMap<ServiceId, Vec<ServiceContextId>>>;
     /// The secret values of a context, sealed for `service_context:ID:secrets`.
     async fn context_sealed(&self, context: &Authorized<ServiceContext, Write>) -> Result<Option<Sealed>>;
+    /// The contexts that take outputs of a stack.
+    async fn stack_contexts(&self, stack: &Authorized<Stack, Admin>) -> Result<Vec<ServiceContextId>>;
     /// Who reads a context.
     async fn context_users(&self, context: &Authorized<ServiceContext, Write>) -> Result<ContextUsers>;
     /// The services that use a context.
@@ -140,10 +160,11 @@ impl App {
             Err(error) => return Err(error),
         };
         let id = known.as_ref().map_or_else(ServiceContextId::new, |known| known.id);
-        let ServiceContextChange { project_id, configuration, secrets: given } = change;
+        let ServiceContextChange { project_id, configuration, secrets: given, imports } = change;
+        self.check_context_imports(ctx, imports.as_deref().unwrap_or_default()).await?;
         if let Some(known) = known {
             let secrets = self.context_sealed_for(known.project_id, id, given.as_ref()).await?;
-            let save = ServiceContextSave { name, configuration, secrets };
+            let save = ServiceContextSave { name, configuration, secrets, imports };
             let may_feed = may_feed_agent_upgrades(ctx);
             check_fed(may_feed, self.store.context_feeds_agent_upgrade(known.id).await?, "context")?;
             if project_id.is_some_and(|project| project != known.project_id) {
@@ -152,12 +173,12 @@ impl App {
                     "cannot change: a context cannot move to another project; delete it there first",
                 ));
             }
-            let is_so = save.configuration.as_ref().is_none_or(|given| *given == known.configuration);
+            let is_so = save.configuration.as_ref().is_none_or(|given| *given == known.configuration)
+                && save.imports.as_ref().is_none_or(|given| *given == known.imports);
             if is_so && self.context_secrets_are(&known, given.as_ref()).await? {
                 return Ok(known.into_inner());
             }
-            let first =
-                known.secrets.is_empty() && save.secrets.as_ref().is_some_and(|(names, _)| !names.is_empty());
+            let first = save.hides() && !known.hides();
             let only = if first { Some(self.context_trusted(ctx, &known).await?) } else { None };
             let by = known.audited(ctx, "serviceContext.update");
             return self.store.context_update(by, &save, only.as_ref(), may_feed).await;
@@ -176,7 +197,7 @@ impl App {
         };
         let project = project.map_err(|error| error.named_in("attributes.projectId"))?;
         let secrets = self.context_sealed_for(project.id, id, given.as_ref()).await?;
-        let save = ServiceContextSave { name, configuration, secrets };
+        let save = ServiceContextSave { name, configuration, secrets, imports };
         let by = project.audited_new(ctx, "serviceContext.create", "service context", id, &save.name);
         self.store.context_create(by, id, &save).await
     }
@@ -249,7 +270,7 @@ impl App {
         names.iter().map(id).collect()
     }
 
-    /// Whether the caller may have services use these contexts. What a service renders, its owner can read: one that holds secret
+    /// Whether the caller may have services use these contexts. What a service renders, its owner can read: one that hides
     /// values takes whoever may change it.
     pub(crate) async fn contexts_usable(
         &self,
@@ -266,10 +287,10 @@ impl App {
         let mut plain = Vec::new();
         for guarded in found {
             let context: Authorized<ServiceContext, Read> = guarded.clone().authorize(ctx)?;
-            if context.secrets.is_empty() {
-                plain.push(context.id);
-            } else {
+            if context.hides() {
                 guarded.authorize::<Write>(ctx)?;
+            } else {
+                plain.push(context.id);
             }
         }
         Ok(ContextsRequest { ids, plain })
@@ -280,8 +301,9 @@ impl App {
         let mut opened = Map::new();
         for row in rows {
             let secrets = self.context_secrets(&row).await?;
+            let outputs = self.context_outputs_opened(&row).await?;
             let ServiceContext { name, configuration, .. } = row.context;
-            opened.insert(name.into(), context_data(configuration, secrets));
+            opened.insert(name.into(), context_data(configuration, outputs, secrets));
         }
         Ok(opened)
     }

@@ -127,11 +127,11 @@ impl App {
         Ok(ImportsRequest(all))
     }
 
-    /// Refuses to delete a stack that services import.
+    /// Refuses to delete a stack that services import, or contexts.
     pub(crate) async fn check_unimported(&self, ctx: &OpCtx, stack: &Authorized<Stack, Admin>) -> Result<()> {
         let users = self.store.stack_importers(stack).await?;
         if users.is_empty() {
-            return Ok(());
+            return self.check_untaken(ctx, stack).await;
         }
         let seen = self.authorized_many::<Service, Read>(ctx, &users).await?;
         let mut names = self.service_names(ctx, seen.iter().map(|one| &**one)).await?;
@@ -205,14 +205,14 @@ impl App {
         Ok(false)
     }
 
-    async fn output_of(&self, stack: StackId, output: &SealedOutput) -> Result<Value> {
+    pub(crate) async fn output_of(&self, stack: StackId, output: &SealedOutput) -> Result<Value> {
         let opened = self.sealer.open(&output_context(stack), &output.value).await?;
         output_opened(&output.name, &opened)
     }
 }
 
 /// All texts and numbers inside a value.
-fn texts_of(value: &Value, found: &mut Vec<String>) {
+pub(crate) fn texts_of(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Null | Value::Bool(_) => {}
         Value::Number(number) => found.push(number.to_string()),

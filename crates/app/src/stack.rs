@@ -45,7 +45,7 @@ pub enum StackSelector {
     Name(String),
 }
 
-/// What becomes of what needs a stack that is deleted: stacks that depend on it, and services that import its outputs.
+/// What becomes of what needs a stack that is deleted: stacks that depend on it, and services and contexts that import its outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dependents {
     /// It is not deleted while there are any.
@@ -251,10 +251,10 @@ impl App {
                 self.stack_policy_allowed(ctx, &project, spec.policy.as_ref()).await?;
             }
         }
-        let change = &self.stack_change_allowed(ctx, &stack, change).await?;
+        let change = &Box::pin(self.stack_change_allowed(ctx, &stack, change)).await?;
         if makes {
             let spec = change.spec.as_ref().unwrap_or(&stack.spec);
-            self.stack_unattended_allowed(ctx, spec, Unattended::Changed(id)).await?;
+            Box::pin(self.stack_unattended_allowed(ctx, spec, Unattended::Changed(id))).await?;
         }
         let (source, spec) = (change.source.as_ref(), change.spec.as_ref());
         let acts = acts_as(source.or(stack.source.as_ref()), spec.unwrap_or(&stack.spec));

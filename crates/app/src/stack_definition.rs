@@ -107,7 +107,7 @@ impl App {
         let mut failed = None;
         for stack in self.store.stack_definition_stacks(followed.definition).await? {
             // What one of them cannot holds up no other.
-            if let Err(error) = self.defined_follows(stack, followed).await {
+            if let Err(error) = Box::pin(self.defined_follows(stack, followed)).await {
                 let told = error.log_text();
                 tracing::warn!(stack.id = %stack, error = told, "cannot let a stack follow its definition");
                 failed = Some(error);

@@ -130,12 +130,12 @@ impl App {
             to: Some(RunStatus::Successful),
             ends_credential: true,
             tells_agent: true,
+            unlocks: true,
             drift: Some(found),
             ..RunMove::at(self.now())
         };
         let Some(run) = self.store.stack_run_move(actor, run.id, &change).await? else { return Ok(None) };
-        self.run_unlocks(&run).await?;
-        self.run_over(&run).await?;
+        Box::pin(self.run_over(&run)).await?;
         Ok(Some(run))
     }
 

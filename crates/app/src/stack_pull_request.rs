@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::access::Actor;
+use plural_core::fleet_plan::RunPreview;
 use plural_core::ids::{ProjectId, RepositoryId, ScmConnectionId, StackId, StackPullRequestId, StackRunId};
 use plural_core::page::PageArgs;
 use plural_core::pull_request::PrStatus;
@@ -307,6 +308,26 @@ impl App {
         let inputs =
             if pull.checked_only { OpenInputs::default() } else { self.stack_inputs_of(stack).await? };
         let with = Stack { spec: stack.spec.for_pull_request(pull.clone()), ..stack.clone() };
+        let new = NewRun { kind: RunKind::DryRun, trigger: RunTrigger::PullRequest };
+        self.stack_run_made_with(ctx, &with, new, &inputs).await
+    }
+
+    /// The run of a preview that is not stored yet. It counts among those of pull requests, of which these are open.
+    pub(crate) async fn preview_run_made(
+        &self,
+        ctx: &OpCtx,
+        stack: &Stack,
+        preview: RunPreview,
+        open: &[StackRun],
+    ) -> Result<MadeRun> {
+        let is_plan = |run: &&StackRun| run.trigger == RunTrigger::PullRequest && !run.is_checked_only();
+        if open.iter().filter(is_plan).count() >= MAX_PULLS {
+            return Err(Error::conflict(format!(
+                "the stack has {MAX_PULLS} plans of pull requests and previews under way: plan this one when some have ended"
+            )));
+        }
+        let inputs = self.stack_inputs_of(stack).await?;
+        let with = Stack { spec: stack.spec.for_preview(preview), ..stack.clone() };
         let new = NewRun { kind: RunKind::DryRun, trigger: RunTrigger::PullRequest };
         self.stack_run_made_with(ctx, &with, new, &inputs).await
     }

@@ -7,8 +7,8 @@ use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
 use plural_core::page::{Page, PageRequest};
 use plural_core::stack::Stack;
 use plural_core::stack_run::{
-    JobRef, RunApproval, RunKind, RunPhase, RunPlan, RunSnapshot, RunSource, RunStatus, RunStep, RunTrigger,
-    StackOutput, StackRun, StepStatus,
+    JobRef, RunApproval, RunGroup, RunKind, RunPhase, RunPlan, RunSnapshot, RunSource, RunStatus, RunStep,
+    RunTrigger, StackOutput, StackRun, StepStatus,
 };
 use plural_core::stack_turns::{Approver, OpenRun, check_approver, is_approved};
 use plural_core::{Error, Result};
@@ -74,11 +74,15 @@ pub enum FindingKind {
     Trivy,
     /// What it would cost: `PlanCost`.
     Cost,
+    /// What the runner of another client found: findings of rules.
+    Runner,
+    /// Resources that the runner of another client names, also when it has applied.
+    Resources,
 }
 
 impl FindingKind {
     /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Policy, Self::Trivy, Self::Cost];
+    pub const ALL: [Self; 5] = [Self::Policy, Self::Trivy, Self::Cost, Self::Runner, Self::Resources];
 
     /// Its word.
     pub const fn as_str(self) -> &'static str {
@@ -86,6 +90,8 @@ impl FindingKind {
             Self::Policy => "policy",
             Self::Trivy => "trivy",
             Self::Cost => "cost",
+            Self::Runner => "runner",
+            Self::Resources => "resources",
         }
     }
 
@@ -100,6 +106,8 @@ impl FindingKind {
             Self::Policy => 0,
             Self::Trivy => 1,
             Self::Cost => 2,
+            Self::Runner => 3,
+            Self::Resources => 4,
         }
     }
 
@@ -145,6 +153,8 @@ pub struct RunMove {
     pub from: Vec<RunStatus>,
     /// Only in this phase and attempt.
     pub of: Option<(RunPhase, u32)>,
+    /// Only as long as nothing of its Job has begun that may not be done twice ([`plural_core::stack_turns::has_begun`]).
+    pub unbegun: bool,
     /// Where it goes.
     pub to: Option<RunStatus>,
     /// Into which phase; the attempt begins at 0 again, and the credential ends.
@@ -172,6 +182,8 @@ pub struct RunMove {
     pub at: DateTime<Utc>,
     /// The agent is told: the run's sequence grows and the feed gets an event.
     pub tells_agent: bool,
+    /// Nothing of its Job goes on: the lock of the stack's state that it holds is released. That of anybody else stays.
+    pub unlocks: bool,
     /// Runs of the same stack that this one supersedes: waiting for approval, or queued, no dry runs, made earlier. Each becomes
     /// cancelled with the reason "superseded by run N".
     pub supersedes: bool,
@@ -242,6 +254,8 @@ pub trait StackRunStore: Send + Sync + 'static {
     async fn stack_run(&self, id: StackRunId) -> Result<Option<StackRun>>;
     /// The newest run of a stack of those that do not only plan.
     async fn stack_run_newest(&self, stack: StackId) -> Result<Option<StackRun>>;
+    /// The newest run of a stack that applied its code. One that found that there was nothing to apply is none: nobody agreed to its code.
+    async fn stack_run_applied(&self, stack: StackId) -> Result<Option<StackRun>>;
     /// What a queued run takes from other stacks is known, before its code is put together: what goes into it is this from now on, and
     /// its note is gone. `None` where it is elsewhere by now.
     async fn stack_run_settle(
@@ -252,9 +266,13 @@ pub trait StackRunStore: Send + Sync + 'static {
     ) -> Result<Option<StackRun>>;
     /// What of a run is sealed.
     async fn stack_run_inputs(&self, id: StackRunId) -> Result<SealedInputs>;
-    /// Runs of a stack that may be read, newest first.
-    async fn stack_runs(&self, stack: &Authorized<Stack, Read>, page: &PageRequest)
-    -> Result<Page<StackRun>>;
+    /// Runs of a stack that may be read, newest first: of these groups, or, where none is named, all.
+    async fn stack_runs(
+        &self,
+        stack: &Authorized<Stack, Read>,
+        of: &[RunGroup],
+        page: &PageRequest,
+    ) -> Result<Page<StackRun>>;
     /// Runs that are not over, of all stacks, oldest first, from behind `after`: a page of them, in one statement.
     async fn stack_runs_open(&self, after: Option<StackRunId>) -> Result<OpenRuns>;
     /// All runs of a stack that are not over, oldest first.
@@ -297,18 +315,19 @@ pub trait StackRunStore: Send + Sync + 'static {
     async fn stack_run_next(&self, stack: StackId, at: DateTime<Utc>) -> Result<Option<StackRun>>;
     /// The steps of a run, in order.
     async fn stack_run_steps(&self, id: StackRunId) -> Result<Vec<RunStep>>;
-    /// A step of a run moves; a step that is over stays.
+    /// A step of a run moves, with its exit code; a step that is over stays. It is a sign of life, too, kept in the same write: where the
+    /// run is not running, in this phase and attempt, nothing is kept, and the answer is `false`.
     async fn stack_run_step(
         &self,
         id: StackRunId,
+        of: (RunPhase, u32),
         index: u32,
-        status: StepStatus,
-        exit_code: Option<i32>,
+        to: (StepStatus, Option<i32>),
         at: DateTime<Utc>,
-    ) -> Result<()>;
+    ) -> Result<bool>;
     /// Appends to the log of a step what lies beyond what is known, and answers how many bytes are known then. Bytes before the known
-    /// end are not kept twice; a gap is refused with [`plural_core::Error::Conflict`]. It is a sign of life, too, kept in the same
-    /// write, also of a piece that is refused; where the run is not running, in this phase and attempt, nothing is kept, and the answer
+    /// end are not kept twice; a gap is refused with [`plural_core::Error::Conflict`]. A step that says something runs, where it was
+    /// pending. It is a sign of life, too, kept in the same write, also of a piece that is refused; where the run is not running, in this phase and attempt, nothing is kept, and the answer
     /// is `None`.
     async fn stack_run_log(
         &self,
@@ -404,15 +423,16 @@ impl App {
         Ok(self.stack_run_for::<Read>(ctx, id).await?.1)
     }
 
-    /// Runs of a stack, newest first.
+    /// Runs of a stack, newest first: of these groups, or, where none is named, all.
     pub async fn stack_runs(
         &self,
         ctx: &OpCtx,
         stack: StackId,
+        of: &[RunGroup],
         page: &PageRequest,
     ) -> Result<Page<StackRun>> {
         let stack = self.authorized::<Stack, Read>(ctx, &StackSelector::Id(stack)).await?;
-        self.store.stack_runs(&stack, page).await
+        self.store.stack_runs(&stack, of, page).await
     }
 
     /// The commands of a run, in order.
@@ -454,6 +474,7 @@ impl App {
         let changed_by = Box::pin(is_own).await?.then_some(user);
         let approver = Approver { user, name: &name, digest, changed_by };
         check_approver(&run, &approver, ctx.now())?;
+        Box::pin(self.run_is_of_others(&run, &name)).await?;
         self.stack_definition_approvable(ctx, &run).await?;
         let approval = self.approval_signed(
             id,
@@ -479,7 +500,7 @@ impl App {
             return Ok(run);
         }
         // Where it has to wait, it stays approved.
-        self.run_applies(&run).await?;
+        Box::pin(self.run_applies(&run)).await?;
         self.stack_run_again(id).await
     }
 
@@ -556,7 +577,10 @@ impl App {
             return Err(Error::conflict("it ran commands that somebody gave it: give them to a new run"));
         }
         if run.pull_request().is_some() {
-            return Err(Error::conflict("it planned a pull request: plan that again"));
+            return Err(Error::conflict("the run planned a pull request: plan the pull request again"));
+        }
+        if run.preview().is_some() {
+            return Err(Error::conflict("the run planned a preview: plan the preview again"));
         }
         self.stack_run_create(ctx, stack.id, NewRun { kind: run.kind, trigger: RunTrigger::Manual }).await
     }

@@ -199,12 +199,14 @@ impl App {
             Err(error) => return Err(error),
         }
         match self.blobs.open(&source.artifact_digest).await {
-            Ok(_) => Ok(None),
+            Ok(_) => {}
             Err(Error::NotFound { .. }) => {
-                Ok(Some("the code that the plan was made from is not kept any more: plan again".to_owned()))
+                let told = "the code that the plan was made from is not kept any more: plan again";
+                return Ok(Some(told.to_owned()));
             }
-            Err(error) => Err(error),
+            Err(error) => return Err(error),
         }
+        Box::pin(self.run_code_moved(run, source, &made_of)).await
     }
 }
 

@@ -15,6 +15,7 @@ use plural_core::stack_policy_rules::{
     CheckedPlan, MAX_FINDING, OWN_RULES, PolicyEngine, RuleFinding, RuleSets, StackPolicy, Violation,
     ViolationSource, judged, refusal, trivy_findings,
 };
+use plural_core::stack_reported::{ReportedCost, ReportedFinding, ReportedResource, cost_of, with_findings};
 use plural_core::stack_run::{RunKind, RunPhase, StackRun};
 use plural_core::stack_turns::changes_nothing;
 use plural_core::{Error, Result};
@@ -40,6 +41,19 @@ pub struct PlanFindings {
     pub violations: Vec<Violation>,
     /// What it would cost, where that is known.
     pub cost: Option<PlanCost>,
+    /// Resources that the runner of another client names; absent where it names none.
+    pub resources: Option<Vec<ReportedResource>>,
+}
+
+/// What the runner of another client found of a run.
+#[derive(Debug, Default)]
+pub struct RunnerFinds {
+    /// What the plan does against rules.
+    pub violations: Vec<ReportedFinding>,
+    /// What it would cost.
+    pub cost: Vec<ReportedCost>,
+    /// Its resources; absent where it names none.
+    pub resources: Option<Vec<ReportedResource>>,
 }
 
 impl App {
@@ -52,15 +66,49 @@ impl App {
     /// The same, for the console itself.
     pub(crate) async fn plan_findings(&self, run: StackRunId) -> Result<PlanFindings> {
         let mut found = PlanFindings::default();
+        let (mut checked, mut said) = (None, Vec::new());
         for (kind, value) in self.findings_of(run).await? {
             match kind {
-                FindingKind::Policy => found.violations = read::<CheckedPlan>(value)?.violations,
+                FindingKind::Policy => checked = Some(read::<CheckedPlan>(value)?.violations),
                 // It is judged with the rest.
                 FindingKind::Trivy => {}
                 FindingKind::Cost => found.cost = Some(read(value)?),
+                FindingKind::Runner => said = read::<Vec<RuleFinding>>(value)?,
+                FindingKind::Resources => found.resources = Some(read(value)?),
             }
         }
+        // What a runner found is judged with the rest, too. Where nothing judges, it is only to be known.
+        found.violations = checked.unwrap_or_else(|| {
+            let known = |finding| Violation { source: ViolationSource::Runner, refuses: false, finding };
+            said.into_iter().map(known).collect()
+        });
         Ok(found)
+    }
+
+    /// What the runner of another client found. Findings are added to those that it told before; what the console finds by itself stays.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for more resources than are kept, and [`Error::Conflict`] from a Job that does not plan; resources are told at any time.
+    pub(crate) async fn runner_finds(&self, run: &StackRun, found: RunnerFinds) -> Result<()> {
+        let RunnerFinds { violations, cost, resources } = found;
+        if !violations.is_empty() {
+            let mut was = Vec::new();
+            for (kind, value) in self.findings_of(run.id).await? {
+                if kind == FindingKind::Runner {
+                    was = read::<Vec<RuleFinding>>(value)?;
+                }
+            }
+            let all = with_findings(was, violations);
+            self.finding_put(run, FindingKind::Runner, &write(&all)?).await?;
+        }
+        if !cost.is_empty() {
+            self.finding_put(run, FindingKind::Cost, &write(&cost_of(cost))?).await?;
+        }
+        if let Some(resources) = resources {
+            let resources = ReportedResource::tidied(resources)?;
+            self.finding_put(run, FindingKind::Resources, &write(&resources)?).await?;
+        }
+        Ok(())
     }
 
     /// A report of a program that looked at the plan in its Job.
@@ -76,7 +124,9 @@ impl App {
         let report = match kind {
             FindingKind::Trivy => trivy_findings(&body).map(|found| write(&found)),
             FindingKind::Cost => PlanCost::parse(&body).map(|cost| write(&cost)),
-            FindingKind::Policy => return Err(Error::not_found("call")),
+            FindingKind::Policy | FindingKind::Runner | FindingKind::Resources => {
+                return Err(Error::not_found("call"));
+            }
         };
         let report = report.map_err(|why| Error::invalid(kind.as_str(), why))??;
         if body.len() > MAX_FINDING {
@@ -190,10 +240,8 @@ impl App {
             let Some(source) = &run.source else { return Ok(Err("the run has no code".to_owned())) };
             let spec = SourceSpec { folder: OWN_RULES.to_owned(), files: Vec::new() };
             // Whoever opens a pull request does not judge it: what it says of the rules counts when it is merged.
-            let at = match run.pull_request() {
-                Some(_) => run.snapshot.git.reference.as_str(),
-                None => source.sha.as_str(),
-            };
+            let is_proposed = run.pull_request().is_some() || run.preview().is_some();
+            let at = if is_proposed { run.snapshot.git.reference.as_str() } else { source.sha.as_str() };
             let of = (run.snapshot.repository_id, at);
             match self.stack_rules_in(&project, of, &spec).await? {
                 Ok(found) => rules.extend(found),
@@ -254,6 +302,11 @@ impl App {
                 ));
             };
             all.extend(judged(ViolationSource::Trivy, found, *max_severity));
+        }
+        for (kind, value) in self.findings_of(run.id).await? {
+            if kind == FindingKind::Runner {
+                all.extend(judged(ViolationSource::Runner, read(value)?, *max_severity));
+            }
         }
         all.sort_by_key(|violation| std::cmp::Reverse((violation.refuses, violation.finding.severity)));
         Ok(Ok(all))

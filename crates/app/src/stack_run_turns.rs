@@ -1,6 +1,7 @@
 //! Moves runs on: carries out what follows for them, and looks after those whose Job, agent or people are silent.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -10,7 +11,7 @@ use plural_core::cluster::Cluster;
 use plural_core::ids::{StackId, StackRunId};
 use plural_core::stack::Stack;
 use plural_core::stack_run::{RunKind, RunPhase, RunStatus, StackRun};
-use plural_core::stack_turns::{Turn, after_loss, is_lapsed, tend};
+use plural_core::stack_turns::{Around, Turn, after_loss, has_begun, is_lapsed, tend};
 use plural_core::{Error, Result};
 
 use crate::access::{Admin, WriteState};
@@ -70,6 +71,15 @@ impl SilentRuns {
     }
 }
 
+/// What one pass over all runs found.
+#[derive(Default)]
+struct Found {
+    /// Runs whose Job is silent.
+    silent: HashSet<StackRunId>,
+    /// Runs that are approved, and may go on.
+    approved: Vec<StackRunId>,
+}
+
 impl App {
     /// Carries out what follows for a run that was read as it is given. Nothing where it went elsewhere meanwhile.
     pub(crate) async fn run_turns(
@@ -84,12 +94,20 @@ impl App {
             of: Some((run.phase, run.attempt)),
             ends_credential: true,
             tells_agent: true,
+            // With the move: where it is queued again, its next Job takes the lock under the same name.
+            unlocks: proof == Proof::Ended,
             ..RunMove::at(self.now())
         };
         let change = match turn {
             Turn::Applies => return self.run_applies_by(actor, run).await,
-            Turn::Waits => RunMove { to: Some(RunStatus::PendingApproval), ..of },
-            Turn::Again(note) => RunMove { to: Some(RunStatus::Queued), error: Some(note), ..of },
+            Turn::Waits => RunMove { to: Some(RunStatus::PendingApproval), unlocks: false, ..of },
+            Turn::Again(note) => {
+                RunMove { to: Some(RunStatus::Queued), error: Some(note), unbegun: true, ..of }
+            }
+            Turn::Unbegun(status, error) => {
+                let follows = follows(run)?;
+                RunMove { to: Some(status), error: Some(error), unbegun: true, follows, ..of }
+            }
             Turn::Over(status, error) => {
                 let applied = applied(run, status, outputs);
                 RunMove { to: Some(status), error, applied, follows: follows(run)?, ..of }
@@ -97,9 +115,6 @@ impl App {
         };
         let Some(run) = self.store.stack_run_move(actor, run.id, &change).await? else { return Ok(None) };
         if run.status.is_over() {
-            if proof == Proof::Ended {
-                self.run_unlocks(&run).await?;
-            }
             // Out of the way: what follows a destroyed stack is large.
             Box::pin(self.run_over(&run)).await?;
         } else {
@@ -163,7 +178,7 @@ impl App {
         );
         if run.kind == RunKind::Destroy && run.status == RunStatus::Successful {
             // The run has ended well all the same. What keeps its stack may pass: the loop tries again.
-            if let Err(error) = self.stack_destroyed(run.stack_id).await {
+            if let Err(error) = Box::pin(self.stack_destroyed(run.stack_id)).await {
                 let error = error.log_text();
                 tracing::warn!(stack.id = %run.stack_id, error, "cannot delete a stack that was destroyed; trying again");
             }
@@ -189,7 +204,7 @@ impl App {
         }
     }
 
-    /// Releases the lock of the stack's state that this run holds and cannot give back. The lock of anybody else stays.
+    /// Releases the lock of the stack's state that this run, which is over, holds and cannot give back. The lock of anybody else stays.
     pub(crate) async fn run_unlocks(&self, run: &StackRun) -> Result<()> {
         if !run.keeps_state() {
             return Ok(());
@@ -213,18 +228,28 @@ impl App {
 
     /// The Job of a run went without a word.
     pub(crate) async fn run_lost(&self, run: &StackRun, why: &str, proof: Proof) -> Result<()> {
-        let turn = after_loss(run, why, run.status == RunStatus::Running);
+        let turn = after_loss(run, why, self.run_has_begun(run).await?);
         self.run_turns(&Actor::System, run, turn, (None, proof)).await.map(drop)
+    }
+
+    /// Whether something of the Job of a run has begun that may not be done twice.
+    async fn run_has_begun(&self, run: &StackRun) -> Result<bool> {
+        // A Job that was not given its input runs nothing: the steps are those of an earlier one.
+        if run.status != RunStatus::Running {
+            return Ok(false);
+        }
+        Ok(has_begun(run, &self.store.stack_run_steps(run.id).await?))
     }
 
     /// One pass over all runs that are not over: how many it moved on.
     ///
     /// # Errors
     /// When they cannot be read. What one of them fails with is logged, and does not hold up the others.
-    pub async fn stack_runs_tend(&self) -> Result<u64> {
-        let (mut moved, mut silent) = (0, HashSet::new());
+    pub async fn stack_runs_tend(self: &Arc<Self>) -> Result<u64> {
+        let (mut moved, mut found) = (0, Found::default());
         let (mut active, mut waiting) = (HashSet::new(), BTreeSet::new());
         let (mut destroyed, mut after) = (Vec::new(), None);
+        let mut watch = self.watched_runs.pass(self.now());
         loop {
             let page = self.store.stack_runs_open(after).await?;
             let mut unprepared = Vec::new();
@@ -238,13 +263,15 @@ impl App {
                 } else if run.status == RunStatus::Queued && run.is_held {
                     let prepare = NewJob::of::<PrepareStackRun>(&PreparedRun { run: run.id })?;
                     unprepared.push(prepare.after(held));
-                } else if run.status == RunStatus::Queued && self.now() - run.created_at > UNPREPARED {
+                } else if run.status == RunStatus::Queued && (self.now() - run.created_at).abs() > UNPREPARED
+                {
                     unprepared.push(NewJob::of::<PrepareStackRun>(&PreparedRun { run: run.id })?);
                 }
+                let is_watched = watch.meets(run);
                 if !run.is_due(self.now()) {
                     continue;
                 }
-                match Box::pin(self.run_due(run.id, &mut silent)).await {
+                match Box::pin(self.run_due(run.id, is_watched, &mut found)).await {
                     Ok(true) => moved += 1,
                     Ok(false) => {}
                     Err(error) => {
@@ -262,7 +289,9 @@ impl App {
                 break;
             }
         }
-        self.silent_runs.keep(&silent);
+        self.silent_runs.keep(&found.silent);
+        watch.ends();
+        moved += Box::pin(self.runs_apply(found.approved)).await;
         waiting.retain(|stack| !active.contains(stack));
         for stack in waiting {
             // One that cannot go on does not hold up the others.
@@ -287,29 +316,38 @@ impl App {
         Ok(moved)
     }
 
-    /// It may be time for something about a run: whether there was something to do, and it was done.
-    async fn run_due(&self, id: StackRunId, silent: &mut HashSet<StackRunId>) -> Result<bool> {
+    /// It may be time for something about a run: whether there was something to do, and it was done. `is_watched`: this console saw all the
+    /// time go by that it has.
+    async fn run_due(&self, id: StackRunId, is_watched: bool, found: &mut Found) -> Result<bool> {
         match self.store.stack_run(id).await? {
-            Some(run) => self.run_tended(&run, silent).await,
+            Some(run) => self.run_tended(&run, is_watched, found).await,
             // Gone a moment ago, with its stack.
             None => Ok(false),
         }
     }
 
     /// Whether there was something to do about a run, and it was done.
-    async fn run_tended(&self, run: &StackRun, silent: &mut HashSet<StackRunId>) -> Result<bool> {
+    async fn run_tended(&self, run: &StackRun, is_watched: bool, found: &mut Found) -> Result<bool> {
         let now = self.now();
-        let Some(turn) = tend(run, "", None, now) else { return Ok(false) };
+        let unknown = Around { cluster: "", heard: None, begun: false };
+        let Some(turn) = tend(run, &unknown, now) else { return Ok(false) };
         if run.status == RunStatus::Running {
-            silent.insert(run.id);
+            found.silent.insert(run.id);
             if !self.silent_runs.are_enough(run.id, run.heartbeat_at) {
                 return Ok(false);
             }
+            let around = Around { begun: self.run_has_begun(run).await?, ..unknown };
+            let Some(turn) = tend(run, &around, now) else { return Ok(false) };
             let moved = self.run_turns(&Actor::System, run, turn, (None, Proof::Silence)).await?;
             return Ok(moved.is_some());
         }
         if turn == Turn::Applies {
-            return self.run_applies(run).await;
+            found.approved.push(run.id);
+            return Ok(false);
+        }
+        // The clock alone says so, and may have jumped.
+        if !is_watched {
+            return Ok(false);
         }
         // What is told of the cluster is read only where something is told.
         let cluster = self.get::<Cluster>(&self.system_ctx(), &ClusterSelector::Id(run.cluster_id)).await;
@@ -318,7 +356,8 @@ impl App {
             Err(Error::NotFound { .. }) => (format!("{} (deleted)", run.cluster_id), None),
             Err(error) => return Err(error),
         };
-        let Some(turn) = tend(run, &name, heard, now) else { return Ok(false) };
+        let around = Around { cluster: &name, heard, ..unknown };
+        let Some(turn) = tend(run, &around, now) else { return Ok(false) };
         Ok(self.run_turns(&Actor::System, run, turn, (None, Proof::Ended)).await?.is_some())
     }
 }

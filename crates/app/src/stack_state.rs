@@ -6,6 +6,7 @@ use plural_core::access::Actor;
 use plural_core::data_key::KeyOwner;
 use plural_core::ids::{StackId, StateVersionId};
 use plural_core::stack::Stack;
+use plural_core::stack_run::StackRun;
 use plural_core::stack_state::{
     LockRequest, MAX_STATE_BYTES, StateChange, StateContent, StateHead, StateLock, StateResource,
     StateVersion, with_serial,
@@ -260,7 +261,12 @@ impl App {
         request: &LockRequest,
     ) -> Result<StateLocked> {
         let stack = self.authorized::<Stack, WriteState>(ctx, &StackSelector::Id(id)).await?;
-        self.store.stack_state_lock(stack.audited(ctx, "stack.state.lock"), request).await
+        let mut request = request.clone();
+        if let Actor::Run(by) = ctx.actor() {
+            let run = self.stack_run_again(by.run).await?;
+            request.who.push_str(&of_job(&run));
+        }
+        self.store.stack_state_lock(stack.audited(ctx, "stack.state.lock"), &request).await
     }
 
     /// Takes the lock of this id back from a tool. One that names none was told by a person to end whatever lock there is:
@@ -358,6 +364,12 @@ impl App {
 /// What the pieces of a version are sealed for.
 fn context(id: StateVersionId) -> String {
     format!("stack_state:{id}")
+}
+
+/// Which Job of a run has a lock, behind what its tool says of itself: a run has several, one after the other.
+fn of_job(run: &StackRun) -> String {
+    let job = run.job.as_ref().map_or_else(String::new, |job| format!(", {}/{}", job.namespace, job.name));
+    format!(" ({}, Job {}{job})", run.phase.as_str(), run.attempt)
 }
 
 fn held(lock: &StateLock) -> Error {

@@ -16,7 +16,9 @@ use plural_core::machine_account::MachineAccount;
 use plural_core::managed_namespace::ManagedNamespace;
 use plural_core::persona::Persona;
 use plural_core::pr_automation::PrAutomation;
+use plural_core::pr_governance::PrGovernance;
 use plural_core::pr_instance::PrInstance;
+use plural_core::pr_secret::PrSecret;
 use plural_core::project::Project;
 use plural_core::pull_request::PullRequest;
 use plural_core::registration_token::RegistrationToken;
@@ -63,13 +65,16 @@ use crate::persona::PersonaStore;
 use crate::policy::PolicyStore;
 use crate::ports::agents::AgentStore;
 use crate::pr_automation::PrAutomationStore;
+use crate::pr_governance::PrGovernanceStore;
 use crate::pr_instance::PrInstanceStore;
+use crate::pr_secret::PrSecretStore;
 use crate::program_login::ProgramLoginStore;
 use crate::project::ProjectStore;
 use crate::project_stack_rules::ProjectStackRulesStore;
 use crate::proxy::ProxyStore;
 use crate::pull_request::PullRequestStore;
 use crate::pull_request_life::PullRequestLifeStore;
+use crate::pull_request_merge::PullRequestMergeStore;
 use crate::recording::RecordingStore;
 use crate::records::{Records, SortedRecords};
 use crate::registration_token::RegistrationTokenStore;
@@ -118,7 +123,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, FleetPlan, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, PrAutomation, PrInstance, Project, PullRequest, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, StackDefinition, User;
+    records: BackgroundJob, Cluster, CustomRole, CustomStackRun, FleetPlan, GlobalService, Group, IdentityProvider, Invite, MachineAccount, ManagedNamespace, Persona, PrAutomation, PrGovernance, PrInstance, PrSecret, Project, PullRequest, RegistrationToken, Repository, SavedView, ScmConnection, ScmWebhook, Service, ServiceContext, Stack, StackDefinition, User;
     sorted: Cluster, Service;
     ProjectStore,
     ProjectStackRulesStore,
@@ -135,9 +140,12 @@ stores! {
     PersonaStore,
     PolicyStore,
     PrAutomationStore,
+    PrGovernanceStore,
     PrInstanceStore,
+    PrSecretStore,
     PullRequestStore,
     PullRequestLifeStore,
+    PullRequestMergeStore,
     TokenStore,
     ClusterStore,
     ClusterFacetStore,

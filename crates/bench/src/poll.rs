@@ -15,8 +15,9 @@ use plural_testkit::{OwnedFolder, TestDatabase, postgres::find_programs};
 use plural_tunnel::{
     v1::{
         AgentMessage, ArtifactChunk, ArtifactRequest, ConsoleMessage, Cursor, DeployToken, DeployTokenAnswer,
-        PollRequest, PollResponse, ReportRequest, ReportResponse, TakeRunRequest, TakeRunResponse,
-        agent_service_client::AgentServiceClient, agent_service_server::AgentService,
+        PollRequest, PollResponse, ReportRequest, ReportResponse, SecretsRequest, SecretsResponse,
+        TakeRunRequest, TakeRunResponse, agent_service_client::AgentServiceClient,
+        agent_service_server::AgentService,
     },
     work::CONTRACT,
 };
@@ -309,6 +310,10 @@ impl AgentService for Empty {
     }
 
     async fn take_run(&self, _: Request<TakeRunRequest>) -> Result<Response<TakeRunResponse>, Status> {
+        Err(Status::unimplemented("this handler only polls"))
+    }
+
+    async fn secrets(&self, _: Request<SecretsRequest>) -> Result<Response<SecretsResponse>, Status> {
         Err(Status::unimplemented("this handler only polls"))
     }
 

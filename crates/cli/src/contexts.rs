@@ -2,8 +2,9 @@
 
 use chrono::{DateTime, Utc};
 use plural_wire::{
-    Client, ConfigAttributes, DeleteServiceContext, GetServiceContext, ListServiceContexts,
-    ListServicesUsing, PAGE_SIZE, SaveServiceContext, ServiceContext, ServiceContextAttributes, all_pages,
+    Client, ConfigAttributes, ContextImport, ContextImportAttributes, DeleteServiceContext,
+    GetServiceContext, ListServiceContexts, ListServicesUsing, PAGE_SIZE, SaveServiceContext, ServiceContext,
+    ServiceContextAttributes, all_pages,
 };
 use serde_json::Value;
 
@@ -17,13 +18,15 @@ use crate::{
     key,
     output::{self, Row, or_dash},
     services::{NAMED, check_unused},
+    stacks,
     terminal::Terminal,
 };
 
 const NOTHING: &str = "no contexts found; `plural cd contexts save NAME --file FILE` makes one";
 
 impl Row for ServiceContext {
-    const HEADINGS: (&'static [&'static str], usize) = (&["CONTEXT", "PROJECT", "KEYS", "SECRETS", "ID"], 4);
+    const HEADINGS: (&'static [&'static str], usize) =
+        (&["CONTEXT", "PROJECT", "KEYS", "SECRETS", "OUTPUTS", "ID"], 5);
 
     fn id(&self) -> &str {
         &self.id
@@ -41,9 +44,39 @@ impl Row for ServiceContext {
             or_dash(self.project.as_ref().map(|project| project.name.as_str())),
             or_dash(Some(&keys.join(", "))),
             or_dash(Some(&self.secret_names.join(", "))),
+            or_dash(Some(&taken(&self.imports))),
             self.id.clone(),
         ]
     }
+}
+
+/// The outputs of stacks that a context takes, by the names that templates read.
+fn taken(imports: &[ContextImport]) -> String {
+    let one = |import: &ContextImport| {
+        let stack = import.stack.as_ref().map_or("?", |stack| stack.name.as_str());
+        format!("{}={stack}/{}", import.name, import.output)
+    };
+    imports.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// An output of a stack, as the command line names it.
+async fn import_of(
+    text: &str,
+    sensitive: bool,
+    client: &Client,
+) -> Result<ContextImportAttributes, CliError> {
+    let (name, place) = match text.split_once('=') {
+        Some((name, place)) => (Some(name.to_owned()), place),
+        None => (None, text),
+    };
+    let Some((stack, output)) =
+        place.rsplit_once('/').filter(|(stack, output)| !stack.is_empty() && !output.is_empty())
+    else {
+        return Err(CliError::usage(format!("{text:?} names no output of a stack"))
+            .hint("write STACK/OUTPUT, or NAME=STACK/OUTPUT"));
+    };
+    let stack_id = stacks::find(stack, client).await?.id;
+    Ok(ContextImportAttributes { name, output: output.to_owned(), sensitive: Some(sensitive), stack_id })
 }
 
 pub(crate) async fn run(
@@ -83,6 +116,9 @@ async fn get(args: ContextGetArgs, client: &Client, terminal: &mut Terminal<'_>)
             if !context.secret_names.is_empty() {
                 terminal.say(format_args!("and secret values: {}", context.secret_names.join(", ")));
             }
+            if !context.imports.is_empty() {
+                terminal.say(format_args!("and outputs of stacks: {}", taken(&context.imports)));
+            }
             Ok(())
         }
         other => output::item(&context, other, terminal),
@@ -90,11 +126,15 @@ async fn get(args: ContextGetArgs, client: &Client, terminal: &mut Terminal<'_>)
 }
 
 async fn save(args: ContextSaveArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
-    let ContextSaveArgs { name, file, secrets_file, project, output } = args;
+    let ContextSaveArgs { name, file, secrets_file, imports, sensitive_imports, no_imports, project, output } =
+        args;
     let name = Kind::ServiceContext.bare(&name).to_owned();
-    if file.is_none() && secrets_file.is_none() {
-        return Err(CliError::usage("a context is saved from --file, --secrets-file, or both")
-            .hint("see the examples of `plural cd contexts save --help`"));
+    let names_imports = !imports.is_empty() || !sensitive_imports.is_empty() || no_imports;
+    if file.is_none() && secrets_file.is_none() && !names_imports {
+        return Err(CliError::usage(
+            "a context is saved from --file, --secrets-file, --import, or several of them",
+        )
+        .hint("see the examples of `plural cd contexts save --help`"));
     }
     let configuration = match &file {
         Some(path) => Some(Value::from(file::mapping("the document", path, terminal)?).to_string()),
@@ -105,7 +145,14 @@ async fn save(args: ContextSaveArgs, client: &Client, terminal: &mut Terminal<'_
         None => None,
     };
     let project_id = key::project_id(client, project.as_deref()).await?;
-    let attributes = ServiceContextAttributes { project_id, configuration, secrets };
+    let mut taken = Vec::with_capacity(imports.len() + sensitive_imports.len());
+    for (all, is_sensitive) in [(&imports, false), (&sensitive_imports, true)] {
+        for text in all {
+            taken.push(import_of(text, is_sensitive, client).await?);
+        }
+    }
+    let imports = names_imports.then_some(taken);
+    let attributes = ServiceContextAttributes { configuration, imports, project_id, secrets };
     let context = client.send(&SaveServiceContext { name, attributes }).await?;
     output::item(&context, &output.output, terminal)
 }

@@ -11,8 +11,10 @@ use crate::{
     key::{self, ClusterKey, ServiceKey},
     output::{self, Row, age, or_dash},
     pr_automations::{self, PrAutomationsArgs},
+    pr_governances::{self, PrGovernancesArgs},
     pr_instances::{self, PrInstancesArgs, PrOutdatedArgs, PrUninstallArgs, PrUpgradeArgs},
-    pr_life::{self, PrCloseArgs, PrDescribeArgs, PrMergeArgs, PrRefreshArgs},
+    pr_life::{self, PrCloseArgs, PrDescribeArgs, PrRefreshArgs},
+    pr_merge::{self, PrMergeArgs, PrWindowsArgs},
     pr_open::{self, PrCreateArgs, PrPreviewArgs},
     pr_plan::{self, PrPlanArgs, PrReleaseArgs},
     pr_test::{self, ContractsArgs, TemplateArgs, TestArgs},
@@ -43,9 +45,11 @@ enum PrCommand {
     Plan(PrPlanArgs),
     Release(PrReleaseArgs),
     Merge(PrMergeArgs),
+    Windows(PrWindowsArgs),
     Close(PrCloseArgs),
     Refresh(PrRefreshArgs),
     Automations(PrAutomationsArgs),
+    Governance(PrGovernancesArgs),
     Instances(PrInstancesArgs),
     Outdated(PrOutdatedArgs),
     Upgrade(PrUpgradeArgs),
@@ -72,9 +76,11 @@ impl PrArgs {
             | PrCommand::Plan(_)
             | PrCommand::Release(_)
             | PrCommand::Merge(_)
+            | PrCommand::Windows(_)
             | PrCommand::Close(_)
             | PrCommand::Refresh(_)
             | PrCommand::Automations(_)
+            | PrCommand::Governance(_)
             | PrCommand::Outdated(_) => false,
         }
     }
@@ -183,7 +189,10 @@ pub(crate) async fn run(
             pr_life::describe(args, &connect(&connection, terminal)?.client, terminal).await
         }
         PrCommand::Merge(args) => {
-            pr_life::merge(args, &connect(&connection, terminal)?.client, terminal).await
+            pr_merge::merge(args, &connect(&connection, terminal)?.client, terminal).await
+        }
+        PrCommand::Windows(args) => {
+            pr_merge::windows(args, &connect(&connection, terminal)?.client, terminal).await
         }
         PrCommand::Close(args) => {
             pr_life::close(args, &connect(&connection, terminal)?.client, terminal).await
@@ -203,6 +212,9 @@ pub(crate) async fn run(
         }
         PrCommand::Automations(args) => {
             pr_automations::run(args, &connect(&connection, terminal)?.client, terminal).await
+        }
+        PrCommand::Governance(args) => {
+            pr_governances::run(args, &connect(&connection, terminal)?.client, terminal).await
         }
         PrCommand::Instances(args) => {
             pr_instances::run(args, &connect(&connection, terminal)?.client, terminal).await

@@ -4,16 +4,18 @@
 
 use std::path::Path;
 
+use plural_core::merge_window::{MergeWindow, MergeWindows};
 use plural_core::pr_automation_spec::PrAutomationSpec;
 use plural_wire::Client;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    error::CliError, file, groups, key, key::ClusterKey, scm_connections, terminal::Terminal, users,
+    error::CliError, file, groups, key, key::ClusterKey, pr_governances, scm_connections, terminal::Terminal,
+    users,
 };
 
 /// What of the API's input is no part of what an automation asks and does.
-const BESIDES: [&str; 10] = [
+const BESIDES: [&str; 13] = [
     "name",
     "role",
     "projectId",
@@ -21,9 +23,12 @@ const BESIDES: [&str; 10] = [
     "repositoryId",
     "clusterId",
     "serviceId",
+    "governanceId",
     "readBindings",
     "writeBindings",
     "createBindings",
+    "mergeWindows",
+    "mergeCron",
 ];
 
 /// What a file says, with what it calls by name still called so.
@@ -33,6 +38,8 @@ pub(crate) struct AutomationFile {
     pub(crate) attributes: Map<String, Value>,
     /// Name of a connection.
     pub(crate) connection: Option<String>,
+    /// Name of a governance.
+    pub(crate) governance: Option<String>,
     /// Name of a project.
     pub(crate) project: Option<String>,
     /// Handle of a cluster.
@@ -69,6 +76,7 @@ fn of_document(
         Some(named.get("name").and_then(Value::as_str).unwrap_or_default().to_owned())
     };
     found.connection = named("scmConnectionRef");
+    found.governance = named("governanceRef");
     found.project = named("projectRef");
     found.cluster = named("clusterRef");
     for (reference, option) in [("serviceRef", "--service"), ("repositoryRef", "--repository")] {
@@ -129,10 +137,14 @@ fn bound(bindings: Value) -> Result<Vec<(&'static str, Vec<Value>)>, CliError> {
 impl AutomationFile {
     /// What the file calls by name becomes ids; what an option said already stays.
     pub(crate) async fn resolved(self, client: &Client) -> Result<Map<String, Value>, CliError> {
-        let Self { mut attributes, connection, project, cluster, bindings, unknown } = self;
+        let Self { mut attributes, connection, governance, project, cluster, bindings, unknown } = self;
         if let Some(name) = connection.filter(|_| !attributes.contains_key("connectionId")) {
             attributes
                 .insert("connectionId".to_owned(), scm_connections::find(&name, client).await?.id.into());
+        }
+        if let Some(name) = governance.filter(|_| !attributes.contains_key("governanceId")) {
+            attributes
+                .insert("governanceId".to_owned(), pr_governances::find(&name, client).await?.id.into());
         }
         if let Some(name) = project.filter(|_| !attributes.contains_key("projectId")) {
             attributes.insert("projectId".to_owned(), key::project(client, &name).await?.id.into());
@@ -184,12 +196,30 @@ pub(crate) fn check(attributes: &Map<String, Value>) -> Result<(), CliError> {
     if spec.contains_key("ai") {
         return Err(CliError::usage("ai is not built: no model writes files here").hint("leave it out"));
     }
+    check_windows(attributes)?;
     for field in BESIDES {
         spec.remove(field);
     }
     let spec: PrAutomationSpec = serde_json::from_value(Value::Object(spec))
         .map_err(|error| CliError::usage(format!("the automation cannot be read: {error}")))?;
     spec.check(has_repository).map_err(|error| CliError::usage(error.to_string()))
+}
+
+/// When pull requests may be merged.
+fn check_windows(attributes: &Map<String, Value>) -> Result<(), CliError> {
+    let bad =
+        |error: String| CliError::usage(format!("the windows of the automation cannot be read: {error}"));
+    let windows: Option<Vec<MergeWindow>> = attributes
+        .get("mergeWindows")
+        .map(|windows| serde_json::from_value(windows.clone()))
+        .transpose()
+        .map_err(|error| bad(error.to_string()))?;
+    let cron = match attributes.get("mergeCron") {
+        None => None,
+        Some(Value::String(cron)) => Some(cron.as_str()),
+        Some(_) => return Err(bad("mergeCron must be a text, such as \"0 22 * * 1-5\"".to_owned())),
+    };
+    MergeWindows::given(windows, cron).map(drop).map_err(|error| bad(error.to_string()))
 }
 
 /// A field that is null is one that is not there.
@@ -204,14 +234,16 @@ fn without_nulls(value: &mut Value) {
     }
 }
 
-/// YAML reads `default: 3` as a number, and answers are texts.
+/// YAML reads `default: 3` as a number, and answers are texts; so is what a condition compares them with.
 fn defaults_as_text(attributes: &mut Value) {
     let Some(Value::Array(questions)) = attributes.get_mut("configuration") else { return };
     for question in questions {
-        if let Some(default) = question.get_mut("default")
-            && (default.is_number() || default.is_boolean())
-        {
-            *default = Value::String(default.to_string());
+        for at in ["/default", "/condition/value"] {
+            if let Some(value) = question.pointer_mut(at)
+                && (value.is_number() || value.is_boolean())
+            {
+                *value = Value::String(value.to_string());
+            }
         }
     }
 }

@@ -6,8 +6,9 @@ use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand, ValueEnum};
 use plural_wire::{
     AddPrAutomation, ChangePrAutomation, Client, DeletePrAutomation, GetPrAutomation, ListPrAutomations,
-    PAGE_SIZE, PrAutomation, PrRole, ReadPrAutomation, all_pages,
+    MergeWindow, PAGE_SIZE, PrAutomation, PrRole, ReadPrAutomation, all_pages,
 };
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -19,6 +20,7 @@ use crate::{
     output::{self, Row, age, or_dash},
     plain::one_line,
     pr_automation_file::{self, AutomationFile},
+    pr_merge,
     terminal::Terminal,
 };
 
@@ -110,6 +112,14 @@ struct Uses {
     /// Service that it is about: CLUSTER/NAME or its id
     #[arg(long, value_name = "SERVICE")]
     service: Option<ServiceKey>,
+
+    /// Governance that confirms the pull requests that it opens from then on: its name or id
+    #[arg(long, value_name = "GOVERNANCE")]
+    governance: Option<String>,
+
+    /// Have them confirmed by none
+    #[arg(long, conflicts_with = "governance")]
+    no_governance: bool,
 
     /// Check what would be told to the console, print it, and change nothing
     #[arg(long)]
@@ -336,7 +346,7 @@ async fn update(
 /// What is told to the console: what the file says, and over it what the options do.
 async fn used(
     mut given: AutomationFile,
-    Uses { connection, repository, service, dry_run: _ }: Uses,
+    Uses { connection, repository, service, governance, no_governance, dry_run: _ }: Uses,
     client: &Client,
 ) -> Result<Map<String, Value>, CliError> {
     if let Some(connection) = connection {
@@ -348,6 +358,14 @@ async fn used(
     }
     if let Some(service) = service {
         given.attributes.insert("serviceId".to_owned(), service.get(client).await?.service.id.into());
+    }
+    if let Some(governance) = governance {
+        given.attributes.remove("governanceId");
+        given.governance = Some(governance);
+    } else if no_governance {
+        // An empty text ends what there is.
+        given.governance = None;
+        given.attributes.insert("governanceId".to_owned(), "".into());
     }
     given.resolved(client).await
 }
@@ -402,9 +420,19 @@ fn words(known: &PrAutomation, all: &Value) -> String {
     line("Role", known.role.map(PrRole::as_str));
     line("Project", known.project.as_ref().map(|project| project.name.as_str()));
     line("Connection", all["connection"]["name"].as_str());
+    line("Governance", all["governance"]["name"].as_str());
     line("Repository", known.identifier.as_deref());
     line("Branch", known.branch.as_deref());
     line("Title", known.title.as_deref());
+    for window in all["mergeWindows"].as_array().into_iter().flatten() {
+        // One that a newer console writes otherwise is not shown here, but in its JSON.
+        let window = MergeWindow::deserialize(window).ok().map(|window| pr_merge::window_words(&window));
+        line("Merge window", window.as_deref());
+    }
+    line("To confirm", all["confirmation"]["text"].as_str());
+    for one in all["confirmation"]["checklist"].as_array().into_iter().flatten() {
+        line("To tick", one["label"].as_str());
+    }
     line("You may open pull requests", all["mayCreate"].as_bool().map(|may| if may { "yes" } else { "no" }));
     text.push_str(&form::asks(&known.configuration));
     let steps = steps(all);
@@ -442,6 +470,9 @@ fn steps(all: &Value) -> Vec<String> {
             steps.push(format!("changes {}", word(&change["file"])));
         }
     }
+    for edit in each(&all["updates"]["edits"]) {
+        steps.push(edited(&edit));
+    }
     for file in each(&all["updates"]["files"]) {
         steps.push(format!("changes files that match {}", word(&file)));
     }
@@ -451,4 +482,26 @@ fn steps(all: &Value) -> Vec<String> {
         }
     }
     steps
+}
+
+/// What an edit of a single value does.
+fn edited(edit: &Value) -> String {
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (file, edit) = (word(&edit["file"]), &edit["edit"]);
+    let path = Some(word(&edit["path"])).filter(|path| !path.is_empty());
+    let place = path.as_ref().map_or_else(|| file.clone(), |path| format!("{path} in {file}"));
+    match edit["op"].as_str() {
+        Some("set") => format!("sets {place}"),
+        Some("delete") => format!("takes {place} away"),
+        Some("merge") => format!("puts values over {place}"),
+        Some("append") => format!("adds an item to {place}"),
+        Some("express") => format!("gives {place} the expression {}", word(&edit["expression"])),
+        Some("block") => {
+            let labels = edit["labels"].as_array().into_iter().flatten().map(word);
+            let named: Vec<String> = std::iter::once(word(&edit["block"])).chain(labels).collect();
+            format!("makes or sets the block {} in {place}", named.join(" "))
+        }
+        // One of a newer console.
+        _ => format!("changes {place}"),
+    }
 }

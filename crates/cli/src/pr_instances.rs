@@ -18,7 +18,7 @@ use crate::{
     output::{self, Row, age, or_dash},
     plain::one_line,
     pr_automations,
-    pr_open::{self, AnswerArgs},
+    pr_open::{self, AnswerArgs, OnceArgs},
     terminal::Terminal,
 };
 
@@ -157,6 +157,7 @@ pub(crate) struct PrOutdatedArgs {
 #[command(after_help = "Examples:
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --dry-run
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --set region=eu
+  plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --overwrite --dry-run
   plural pr upgrade --automation add-service --set region=eu")]
 pub(crate) struct PrUpgradeArgs {
     /// The id of what is upgraded
@@ -174,6 +175,11 @@ pub(crate) struct PrUpgradeArgs {
     #[arg(long)]
     allow_conflicts: bool,
 
+    /// Have its files as the new version makes them, whatever people changed in them: where what was generated then cannot be had any more.
+    /// Look at it with --dry-run first
+    #[arg(long, conflicts_with_all = ["automation", "allow_conflicts"])]
+    overwrite: bool,
+
     /// Print what would change and write nothing; with --automation: what would be upgraded
     #[arg(long)]
     dry_run: bool,
@@ -181,6 +187,9 @@ pub(crate) struct PrUpgradeArgs {
     /// Print what is recorded, and do not wait until the pull request is open
     #[arg(long)]
     no_wait: bool,
+
+    #[command(flatten)]
+    once: OnceArgs,
 
     #[command(flatten)]
     output: ListOutputArgs,
@@ -208,6 +217,9 @@ pub(crate) struct PrUninstallArgs {
     /// Print what is recorded, and do not wait until the pull request is open
     #[arg(long)]
     no_wait: bool,
+
+    #[command(flatten)]
+    once: OnceArgs,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -316,12 +328,27 @@ pub(crate) async fn outdated(
 }
 
 pub(crate) async fn upgrade(
-    PrUpgradeArgs { instance, automation, answers, allow_conflicts, dry_run, no_wait, output }: PrUpgradeArgs,
+    PrUpgradeArgs {
+        instance,
+        automation,
+        answers,
+        allow_conflicts,
+        overwrite,
+        dry_run,
+        no_wait,
+        once,
+        output,
+    }: PrUpgradeArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let context = Some(answers.read(terminal)?);
     if let Some(automation) = automation {
+        if once.is_given() {
+            return Err(CliError::usage(
+                "--idempotency-key is for one instance: leave it out with --automation",
+            ));
+        }
         let found = pr_automations::find(&automation, client).await?;
         if dry_run {
             let which = WhichArgs { automation: Some(found.id), project: None, query: None };
@@ -342,17 +369,19 @@ pub(crate) async fn upgrade(
     let id = find(instance.as_deref().unwrap_or_default(), client).await?.id;
     let output = OutputArgs { output: output.output };
     if dry_run {
-        let made = client.send(&PreviewPrInstanceUpgrade { id, context }).await?;
+        let asked = PreviewPrInstanceUpgrade { id, context, overwrite: Some(overwrite) };
+        let made = client.send(&asked).await?;
         return pr_open::previewed(&made, &output, terminal);
     }
-    let wait = Some(!no_wait);
-    let asked = UpgradePrInstance { id, context, allow_conflicts: Some(allow_conflicts), wait };
-    let made = client.send(&asked).await?;
+    let (wait, idempotency_key) = (Some(!no_wait), Some(once.key()));
+    let (allow_conflicts, overwrite) = (Some(allow_conflicts), Some(overwrite));
+    let asked = UpgradePrInstance { id, context, allow_conflicts, overwrite, wait, idempotency_key };
+    let made = client.send_keyed(&asked).await?;
     pr_open::opened(&made, no_wait, &output, terminal)
 }
 
 pub(crate) async fn uninstall(
-    PrUninstallArgs { instance, answers, dry_run, no_wait, output }: PrUninstallArgs,
+    PrUninstallArgs { instance, answers, dry_run, no_wait, once, output }: PrUninstallArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
@@ -362,7 +391,9 @@ pub(crate) async fn uninstall(
         let made = client.send(&PreviewPrInstanceUninstall { id, context }).await?;
         return pr_open::previewed(&made, &output, terminal);
     }
-    let made = client.send(&UninstallPrInstance { id, context, wait: Some(!no_wait) }).await?;
+    let (wait, idempotency_key) = (Some(!no_wait), Some(once.key()));
+    let asked = UninstallPrInstance { id, context, wait, idempotency_key };
+    let made = client.send_keyed(&asked).await?;
     pr_open::opened(&made, no_wait, &output, terminal)
 }
 

@@ -1,13 +1,13 @@
-//! `plural pr describe`, `merge`, `close` and `refresh`: a pull request after it was opened.
+//! `plural pr describe`, `close` and `refresh`: a pull request after it was opened.
 
 use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use plural_wire::{
-    Client, ClosePullRequest, GetPullRequest, ListPullRequests, MergePullRequest, PAGE_SIZE, PrCheckState,
-    PrMergeMethod, PrPhase, PrStatus, PullRequestChecks, PullRequestLife, PullRequestReviews,
-    RefreshPullRequest, all_pages,
+    Client, ClosePullRequest, GetPullRequest, ListPullRequests, PAGE_SIZE, PrCheckState, PrPhase,
+    PrReviewPhase, PrStatus, PullRequestChecks, PullRequestGovernance, PullRequestLife, PullRequestReviews,
+    PullRequestSecret, PullRequestSecretState, RefreshPullRequest, all_pages,
 };
 
 use crate::{
@@ -16,32 +16,12 @@ use crate::{
     key,
     output::{self, Row, age, or_dash},
     plain::one_line,
+    pr_merge,
     terminal::Terminal,
 };
 
 /// Digits of a commit in a table.
 const SHORT: usize = 12;
-
-/// How to merge
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum MethodArg {
-    /// With a merge commit
-    Merge,
-    /// As one commit with all changes
-    Squash,
-    /// Its commits on top of the base
-    Rebase,
-}
-
-impl From<MethodArg> for PrMergeMethod {
-    fn from(method: MethodArg) -> Self {
-        match method {
-            MethodArg::Merge => Self::Merge,
-            MethodArg::Squash => Self::Squash,
-            MethodArg::Rebase => Self::Rebase,
-        }
-    }
-}
 
 /// Show how a pull request stands, and what it is about
 ///
@@ -54,34 +34,6 @@ pub(crate) struct PrDescribeArgs {
     /// Its id or its address
     #[arg(value_name = "PULL-REQUEST")]
     pull_request: String,
-
-    #[command(flatten)]
-    output: OutputArgs,
-}
-
-/// Merge a pull request at its git host, with the connection that opened it
-///
-/// Needs write access to its project. It is merged as long as its head is the given commit, or else the one that you are shown before you
-/// confirm: commits that come meanwhile are not merged unseen.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  plural pr merge 0190b8a2-7c11-7def-8000-0123456789ab
-  plural pr merge https://github.com/acme/shop/pull/7 --method squash --head 4f2c1e9a7b21d3c5e6f708192a3b4c5d6e7f8091 --yes")]
-pub(crate) struct PrMergeArgs {
-    /// Its id or its address
-    #[arg(value_name = "PULL-REQUEST")]
-    pull_request: String,
-
-    /// How
-    #[arg(long, value_enum, default_value = "merge", value_name = "METHOD")]
-    method: MethodArg,
-
-    /// The commit that it merges, all digits of it; else the head as it is recorded
-    #[arg(long, value_name = "COMMIT")]
-    head: Option<String>,
-
-    #[command(flatten)]
-    confirm: ConfirmArgs,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -157,24 +109,6 @@ pub(crate) async fn describe(
     output::described(&known, &known, &output.output, terminal, || words(&known))
 }
 
-pub(crate) async fn merge(
-    PrMergeArgs { pull_request, method, head, confirm, output }: PrMergeArgs,
-    client: &Client,
-    terminal: &mut Terminal<'_>,
-) -> Result<(), CliError> {
-    let known = find(&pull_request, client).await?;
-    let head = head.or_else(|| known.head.clone()).ok_or_else(|| {
-        CliError::new("its head is not known yet").hint("`plural pr refresh` reads it back from its host")
-    })?;
-    let title = known.title.as_deref().unwrap_or_default();
-    let ask =
-        format!("merge {title:?} at {} into {}", short(&head), known.base.as_deref().unwrap_or("its base"));
-    terminal.confirm(&ask, confirm.yes)?;
-    let ask = MergePullRequest { id: known.id, head: Some(head), method: Some(method.into()) };
-    let merged = client.send(&ask).await?;
-    output::item(&merged, &output.output, terminal)
-}
-
 pub(crate) async fn close(
     PrCloseArgs { pull_request, confirm, output }: PrCloseArgs,
     client: &Client,
@@ -201,7 +135,7 @@ pub(crate) async fn refresh(
 }
 
 /// The pull request of this id or address.
-async fn find(text: &str, client: &Client) -> Result<PullRequestLife, CliError> {
+pub(crate) async fn find(text: &str, client: &Client) -> Result<PullRequestLife, CliError> {
     let missing = || {
         let hint = "`plural pr list -o wide` shows the ids and addresses of those that you may see";
         CliError::missing(format_args!("pull request {text:?}"), hint)
@@ -234,20 +168,22 @@ fn stands(known: &PullRequestLife) -> Option<&'static str> {
     known.status.map(PrStatus::as_str).or(known.phase.map(PrPhase::as_str))
 }
 
-fn short(commit: &str) -> &str {
+pub(crate) fn short(commit: &str) -> &str {
     commit.get(..SHORT).unwrap_or(commit)
 }
 
 fn checks(checks: &PullRequestChecks) -> String {
     let count = |count: Option<i64>| count.unwrap_or_default();
     let (passed, failed, pending) = (count(checks.passed), count(checks.failed), count(checks.pending));
-    match checks.state {
+    let told = match checks.state {
         None | Some(PrCheckState::None) => "none".to_owned(),
         Some(PrCheckState::Passed) => format!("{passed} passed"),
         Some(PrCheckState::Pending) => format!("{pending} of {} pending", passed + failed + pending),
         Some(PrCheckState::Failed) => format!("{failed} of {} failed", passed + failed + pending),
         Some(PrCheckState::Unknown) => "unknown".to_owned(),
-    }
+    };
+    // What was not read may be bad.
+    if checks.incomplete == Some(true) { format!("{told}, and more that are not read") } else { told }
 }
 
 fn reviews(reviews: &PullRequestReviews) -> String {
@@ -259,6 +195,34 @@ fn reviews(reviews: &PullRequestReviews) -> String {
         (0, _) => format!("{refused} want changes"),
         (_, _) => format!("{approved} approved, {refused} want changes"),
     }
+}
+
+/// Where a Secret is to be, with the names of its values, and how far it is.
+fn told(secret: &PullRequestSecret) -> (String, Option<&'static str>) {
+    let cluster = secret.cluster.as_ref().and_then(|cluster| cluster.handle.as_deref());
+    let on = cluster.map(|cluster| format!(" on {cluster}")).unwrap_or_default();
+    let (namespace, name) =
+        (secret.namespace.as_deref().unwrap_or_default(), secret.name.as_deref().unwrap_or_default());
+    let names: Vec<&str> = secret.entries.iter().filter_map(|entry| entry.name.as_deref()).collect();
+    let place = format!("{namespace}/{name}{on} ({})", names.join(", "));
+    (place, secret.state.map(PullRequestSecretState::as_str))
+}
+
+/// How it stands with its governance.
+fn governed(governed: &PullRequestGovernance) -> String {
+    let name = governed.governance.as_ref().map_or("(one that you do not see)", |of| of.name.as_str());
+    let stands = match governed.phase {
+        Some(PrReviewPhase::Open) => "was not reached yet",
+        Some(PrReviewPhase::Confirm) if governed.refused == Some(true) => "says no",
+        Some(PrReviewPhase::Confirm) => "did not confirm its head yet",
+        Some(PrReviewPhase::Approve) => "confirmed its head, which is not approved at the host yet",
+        Some(PrReviewPhase::Approved) => "confirmed its head",
+        Some(PrReviewPhase::Close) => "is to be told that it is over",
+        Some(PrReviewPhase::Closed) => "knows that it is over",
+        Some(PrReviewPhase::Unknown) | None => "stands in a way that this client does not know",
+    };
+    let said = governed.message.as_deref().map(|said| format!(": {said}")).unwrap_or_default();
+    format!("{name} {stands}{said}")
 }
 
 /// What `describe` says.
@@ -282,14 +246,24 @@ fn words(known: &PullRequestLife) -> String {
     line("From a fork", (known.fork == Some(true)).then_some("yes"));
     line("Checks", known.checks.as_ref().map(checks).as_deref());
     line("Reviews", known.reviews.as_ref().map(reviews).as_deref());
+    line("Governance", known.governance.as_ref().map(governed).as_deref());
     line("Labels", Some(&known.labels.join(", ")));
     line("Service", known.service.as_ref().map(|service| service.name.as_str()));
     line("Stack", known.stack.as_ref().map(|stack| stack.name.as_str()));
     line("Cluster", known.cluster.as_ref().map(|cluster| cluster.name.as_str()));
+    if let Some(secret) = &known.secret {
+        let (place, state) = told(secret);
+        line("Secret", Some(&place));
+        line("Secret is", state);
+        line("Secret waits", secret.message.as_deref());
+    }
     line("Project", known.project.as_ref().map(|project| project.name.as_str()));
     line("Opened by", known.creator.as_deref());
     line("Author at the host", known.author.as_deref());
     line("Read", known.read_at.map(|at| at.to_rfc3339()).as_deref());
     line("Could not be read", known.read_error.as_deref());
+    for (what, value) in known.merging.iter().flat_map(pr_merge::told) {
+        line(what, Some(&value));
+    }
     text
 }

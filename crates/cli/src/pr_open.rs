@@ -1,20 +1,23 @@
 //! `plural pr create` and `plural pr preview`: an automation is asked, and opens a pull request or tells what that would be.
 
+use std::time::Duration;
+
 use clap::Args;
 use plural_wire::{
-    Client, CreatePullRequest, PrPhase, PreviewPullRequest, PullRequest, PullRequestFileChange,
-    PullRequestPreview,
+    Client, CreatePullRequest, PlanPullRequestPreview, PrConfirmation, PrPhase, PreviewPullRequest,
+    PullRequest, PullRequestFileChange, PullRequestPreview,
 };
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use crate::{
     args::OutputArgs,
     error::CliError,
     format::Format,
-    key::parse_pair,
+    key::{parse_duration, parse_pair},
     output,
     plain::one_line,
-    pr_automations,
+    pr_automations, pr_plan,
     stack_arg_values::{SecretVariable, parse_secret},
     terminal::Terminal,
 };
@@ -26,7 +29,7 @@ pub(crate) struct AnswerArgs {
     #[arg(long, value_parser = parse_pair, value_name = "NAME=VALUE")]
     set: Vec<(String, String)>,
 
-    /// Secret answer: NAME=@FILE reads it from a file, NAME alone asks for it, or reads a line of standard input
+    /// Secret answer: NAME=@FILE reads it from a file, NAME=- from standard input; NAME alone asks for it, or reads a line of standard input
     #[arg(long, value_parser = parse_secret, value_name = "NAME[=@FILE]")]
     secret_set: Vec<SecretVariable>,
 }
@@ -65,10 +68,16 @@ struct AskArgs {
 /// Needs the action pr-create on the automation. Waits until the pull request is open. It is opened in any case: a console that ends goes on
 /// with it once it runs again.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    visible_alias = "trigger",
+    after_help = "Examples:
   plural pr create add-service --set name=shop --set replicas=3
   plural pr create add-service --set name=shop --secret-set token=@token.txt --branch add-shop -o json
-  plural pr create add-service --set name=shop --no-wait")]
+  plural pr create add-service --set name=shop --secret password=@password.txt
+  plural pr create add-database --set name=shop --confirm 'I asked finance'
+  plural pr create add-service --set name=shop --no-wait
+  plural pr create add-service --set name=shop --idempotency-key build-1742"
+)]
 pub(crate) struct PrCreateArgs {
     #[command(flatten)]
     ask: AskArgs,
@@ -77,25 +86,69 @@ pub(crate) struct PrCreateArgs {
     #[arg(long, value_name = "BRANCH")]
     branch: Option<String>,
 
+    /// Value of the Secret that the automation asks for: NAME=@FILE reads it from a file, NAME=- from standard input; NAME alone asks for it, or
+    /// reads a line of standard input. May be given several times. Those that the console generates may be left out
+    #[arg(long, value_parser = parse_secret, value_name = "NAME[=@FILE]")]
+    secret: Vec<SecretVariable>,
+
+    /// Tick the box of this text, where the automation has boxes. May be given several times. Boxes that are left are asked for; without a
+    /// terminal nothing is opened
+    #[arg(long, value_name = "TEXT")]
+    confirm: Vec<String>,
+
     /// Print what is recorded, and do not wait until it is open
     #[arg(long)]
     no_wait: bool,
 
     #[command(flatten)]
+    once: OnceArgs,
+
+    #[command(flatten)]
     output: OutputArgs,
+}
+
+/// How the console knows a request that is sent once more
+#[derive(Debug, Args)]
+pub(crate) struct OnceArgs {
+    /// A name of your own for this request: run again with the same within 24 hours, there is one pull request; else each run is one of its own
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+}
+
+impl OnceArgs {
+    /// Whether somebody named it.
+    pub(crate) fn is_given(&self) -> bool {
+        self.idempotency_key.is_some()
+    }
+
+    /// The key; one that nobody else has where none is given: what is sent again after an answer was lost is the same request.
+    pub(crate) fn key(self) -> String {
+        self.idempotency_key.unwrap_or_else(|| Uuid::new_v4().to_string())
+    }
 }
 
 /// Show what a pull request of an automation would change, and write nothing
 ///
-/// Prints the differences as `git apply` takes them.
+/// Prints the differences as `git apply` takes them. With --plan, prints what they would do to services instead: the agents of their clusters
+/// apply every object that differs as a dry run. You are shown the services that you may see, and nobody else sees your plan but
+/// administrators. It is gone after an hour.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr preview add-service --set name=shop
   plural pr preview add-service --set name=shop | git apply
-  plural pr preview add-service --set name=shop -o json")]
+  plural pr preview add-service --set name=shop -o json
+  plural pr preview add-service --set name=shop --plan")]
 pub(crate) struct PrPreviewArgs {
     #[command(flatten)]
     ask: AskArgs,
+
+    /// Show what it would do on every cluster, in place of what it changes
+    #[arg(long)]
+    plan: bool,
+
+    /// How long to wait with --plan: 90s, 5m, 1h
+    #[arg(long, default_value = "5m", value_parser = parse_duration, value_name = "DURATION")]
+    timeout: Duration,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -104,7 +157,7 @@ pub(crate) struct PrPreviewArgs {
 impl PrPreviewArgs {
     /// Whether it prints a patch.
     pub(crate) fn prints_a_patch(&self) -> bool {
-        is_patch(&self.output.output)
+        !self.plan && is_patch(&self.output.output)
     }
 }
 
@@ -118,26 +171,64 @@ struct Ask {
     id: String,
     identifier: Option<String>,
     context: Option<String>,
+    confirmation: Option<PrConfirmation>,
 }
 
 impl AskArgs {
     async fn read(self, client: &Client, terminal: &mut Terminal<'_>) -> Result<Ask, CliError> {
         let Self { automation, answers, repository } = self;
         let context = Some(answers.read(terminal)?);
-        let id = pr_automations::find(&automation, client).await?.id;
-        Ok(Ask { id, identifier: repository, context })
+        let known = pr_automations::find(&automation, client).await?;
+        Ok(Ask { id: known.id, identifier: repository, context, confirmation: known.confirmation })
     }
 }
 
 pub(crate) async fn create(
-    PrCreateArgs { ask, branch, no_wait, output }: PrCreateArgs,
+    PrCreateArgs { ask, branch, secret, confirm, no_wait, once, output }: PrCreateArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let Ask { id, identifier, context } = ask.read(client, terminal).await?;
-    let asked = CreatePullRequest { id, identifier, branch, context, wait: Some(!no_wait) };
-    let made = client.send(&asked).await?;
+    let Ask { id, identifier, context, confirmation } = ask.read(client, terminal).await?;
+    confirmed(confirmation, &confirm, terminal)?;
+    let mut values = Map::new();
+    for one in &secret {
+        let (name, value) = one.read(terminal)?;
+        values.insert(name, value.into());
+    }
+    let secrets = (!values.is_empty()).then(|| Value::Object(values).to_string());
+    let (wait, idempotency_key) = (Some(!no_wait), Some(once.key()));
+    let asked = CreatePullRequest { id, identifier, branch, context, wait, idempotency_key, secrets };
+    let made = client.send_keyed(&asked).await?;
     opened(&made, no_wait, &output, terminal)
+}
+
+/// Makes sure that all boxes of an automation are ticked: those that no option names are asked for where a person answers.
+fn confirmed(
+    confirmation: Option<PrConfirmation>,
+    ticked: &[String],
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let (text, boxes) = match confirmation {
+        Some(PrConfirmation { text, checklist }) => (text, checklist),
+        None => (None, Vec::new()),
+    };
+    let boxes: Vec<String> = boxes.into_iter().map(|one| one.label).collect();
+    if let Some(other) = ticked.iter().find(|text| !boxes.contains(text)) {
+        let told = format!("the automation has no box {:?}", one_line(other));
+        return Err(
+            CliError::usage(told).hint("`plural pr automations describe` shows what has to be ticked")
+        );
+    }
+    if let Some(text) = text.filter(|text| !text.is_empty()) {
+        terminal.say(format_args!("{}", one_line(&text)));
+    }
+    let open: Vec<&String> = boxes.iter().filter(|label| !ticked.contains(label)).collect();
+    if !open.is_empty() && !terminal.is_interactive() {
+        let told: Vec<String> = open.iter().map(|label| format!("{:?}", one_line(label))).collect();
+        return Err(CliError::usage(format!("not confirmed: {}", told.join(", ")))
+            .hint("once it is so, give each of them as --confirm TEXT"));
+    }
+    open.into_iter().try_for_each(|label| terminal.confirm(label, false))
 }
 
 /// Prints a pull request that is open, or is going to be.
@@ -155,11 +246,15 @@ pub(crate) fn opened(
 }
 
 pub(crate) async fn preview(
-    PrPreviewArgs { ask, output }: PrPreviewArgs,
+    PrPreviewArgs { ask, plan, timeout, output }: PrPreviewArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let Ask { id, identifier, context } = ask.read(client, terminal).await?;
+    let Ask { id, identifier, context, confirmation: _ } = ask.read(client, terminal).await?;
+    if plan {
+        let plan = client.send(&PlanPullRequestPreview { id, identifier, context }).await?;
+        return pr_plan::preview(plan, timeout, &output, client, terminal).await;
+    }
     let made = client.send(&PreviewPullRequest { id, identifier, context }).await?;
     previewed(&made, &output, terminal)
 }

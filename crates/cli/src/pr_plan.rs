@@ -5,8 +5,9 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use clap::Args;
 use plural_wire::{
-    Client, CreateFleetPlan, FleetPlan, FleetPlanBrief, FleetPlanCounts, FleetPlanPart, FleetPlanPartState,
-    FleetPlanPhase, GetFleetPlan, ListFleetPlans, PAGE_SIZE, ReleaseFleetPlan, all_pages,
+    Client, CreateFleetPlan, FleetPlan, FleetPlanBrief, FleetPlanCluster, FleetPlanCounts, FleetPlanPart,
+    FleetPlanPartState, FleetPlanPhase, FleetPlanRun, FleetPlanStack, GetFleetPlan, ListFleetPlans,
+    PAGE_SIZE, ReleaseFleetPlan, StackRunPlan, all_pages,
 };
 
 use crate::{
@@ -142,6 +143,18 @@ pub(crate) async fn plan(
     print(&plan, &output.output, terminal)
 }
 
+/// Waits for the plan of a preview, and prints it: in sum for each cluster, and by service.
+pub(crate) async fn preview(
+    plan: FleetPlan,
+    timeout: Duration,
+    output: &OutputArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let plan = watched(plan, timeout, client, terminal).await?;
+    print(&plan, &output.output, terminal)
+}
+
 pub(crate) async fn release(
     PrReleaseArgs { pull_request, commit, confirm, output }: PrReleaseArgs,
     client: &Client,
@@ -177,14 +190,20 @@ async fn watched(
     wait::until("the plan", timeout, terminal, async || {
         let now = client.send(&ask).await?;
         Ok(match now.phase {
-            Some(FleetPlanPhase::Done) => Observed::Done(now),
+            Some(FleetPlanPhase::Done) => match now.stacks.iter().filter(|stack| is_open(stack)).count() {
+                0 => Observed::Done(now),
+                open => Observed::NotYet(format!("{} to be planned", counted(open, "stack"))),
+            },
             Some(FleetPlanPhase::Failed) => {
                 let why = or_dash(now.error.as_deref());
-                Observed::Never(CliError::new(format!("the commit cannot be planned: {why}")))
+                let what = if now.expires_at.is_some() { "the preview" } else { "the commit" };
+                Observed::Never(CliError::new(format!("{what} cannot be planned: {why}")))
             }
-            Some(FleetPlanPhase::Superseded) => Observed::Never(CliError::new(
-                "a newer plan of the same commit, branch or tag took its place",
-            )),
+            Some(FleetPlanPhase::Superseded) => Observed::Never(CliError::new(if now.expires_at.is_some() {
+                "a newer preview of yours with the same automation took its place"
+            } else {
+                "a newer plan of the same commit, branch or tag took its place"
+            })),
             Some(
                 FleetPlanPhase::Held
                 | FleetPlanPhase::Looking
@@ -197,10 +216,16 @@ async fn watched(
     .await
 }
 
+/// Nothing is known yet of how a stack is planned. Its run may take its time, and is not waited for.
+fn is_open(FleetPlanStack { stack: _, run, problem }: &FleetPlanStack) -> bool {
+    run.is_none() && problem.is_none()
+}
+
 /// How far it is, in words.
 fn standing(plan: &FleetPlan) -> String {
     let Some(reach) = plan.reach.as_ref().filter(|reach| !reach.parts.is_empty()) else {
-        return "the console looks which services the commit reaches".to_owned();
+        let what = if plan.expires_at.is_some() { "preview" } else { "commit" };
+        return format!("the console looks which services the {what} reaches");
     };
     let is_waiting = |part: &&FleetPlanPart| part.state == Some(FleetPlanPartState::Waiting);
     let waiting = reach.parts.iter().filter(is_waiting).count();
@@ -233,19 +258,61 @@ fn print(plan: &FleetPlan, format: &Format, terminal: &mut Terminal<'_>) -> Resu
     }
 }
 
+/// What is said of one cluster.
+fn of_cluster(cluster: &FleetPlanCluster) -> String {
+    let services = usize::try_from(cluster.services.unwrap_or_default()).unwrap_or_default();
+    let mut told = vec![counted(services, "service")];
+    let counts = cluster.counts.as_ref();
+    let number = |of: fn(&FleetPlanCounts) -> Option<i64>| counts.and_then(of).unwrap_or_default();
+    for (count, words) in [
+        (number(|counts| counts.created), "created"),
+        (number(|counts| counts.changed), "changed"),
+        (number(|counts| counts.deleted), "deleted"),
+        (number(|counts| counts.blocked), "blocked"),
+        (cluster.failed.unwrap_or_default(), "not plannable"),
+        (cluster.away.unwrap_or_default(), "with its agent away"),
+        (cluster.late.unwrap_or_default(), "without an answer"),
+    ] {
+        if count > 0 {
+            told.push(format!("{count} {words}"));
+        }
+    }
+    format!("{}: {}", or_dash(cluster.handle.as_deref()), told.join(", "))
+}
+
+/// What is said of a stack whose code changes.
+fn of_stack(stack: &FleetPlanStack) -> String {
+    let name = or_dash(stack.stack.as_ref().map(|stack| stack.name.as_str()));
+    let told = match (&stack.run, &stack.problem) {
+        (Some(FleetPlanRun { number, plan: Some(plan), .. }), _) => {
+            let StackRunPlan { add, change, destroy, .. } = plan;
+            format!("run {number} plans {add} to add, {change} to change, {destroy} to destroy")
+        }
+        (Some(run), _) => format!("run {} plans it, and is {}", run.number, run.status.as_str()),
+        (None, Some(problem)) => format!("not planned: {}", one_line(problem)),
+        (None, None) => "not planned yet".to_owned(),
+    };
+    format!("stack {name}: {told}")
+}
+
 /// The plan in a few lines.
 fn summary(plan: &FleetPlan) -> Vec<String> {
     let mut lines = Vec::new();
     let commit: String = plan.sha.as_deref().unwrap_or_default().chars().take(12).collect();
+    // That of a preview is in no repository.
+    let what = if plan.expires_at.is_some() {
+        "the preview".to_owned()
+    } else {
+        format!("commit {}", or_dash(Some(&commit)))
+    };
     let reach = plan.reach.as_ref();
     let parts = reach.map(|reach| reach.parts.len()).unwrap_or_default();
     let clusters = reach.map(|reach| reach.clusters.len()).unwrap_or_default();
-    lines.push(format!(
-        "commit {} reaches {} on {}",
-        or_dash(Some(&commit)),
-        counted(parts, "service"),
-        counted(clusters, "cluster")
-    ));
+    lines.push(format!("{what} reaches {} on {}", counted(parts, "service"), counted(clusters, "cluster")));
+    if let (Some(true), Some(base), Some(at)) = (plan.merged, &plan.base, &plan.base_sha) {
+        let at: String = at.chars().take(12).collect();
+        lines.push(format!("planned as merged into {base} at {at}"));
+    }
     let number = |of: fn(&FleetPlanCounts) -> Option<i64>| {
         reach.and_then(|reach| reach.counts.as_ref()).and_then(of).unwrap_or_default()
     };
@@ -253,6 +320,12 @@ fn summary(plan: &FleetPlan) -> Vec<String> {
     let (deleted, blocked) = (number(|counts| counts.deleted), number(|counts| counts.blocked));
     lines
         .push(format!("objects: {created} created, {changed} changed, {deleted} deleted, {blocked} blocked"));
+    // A plan of a commit has them as rows of its table.
+    let clusters = reach.map(|reach| reach.clusters.as_slice()).unwrap_or_default();
+    if plan.expires_at.is_some() {
+        lines.extend(clusters.iter().map(of_cluster));
+        lines.extend(plan.stacks.iter().map(of_stack));
+    }
     for (count, words) in [
         (plan.composed, "put together from several sources and not looked at"),
         (plan.omitted, "more than one plan holds and left out"),

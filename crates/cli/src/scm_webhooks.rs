@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use plural_wire::{
-    Client, CreateScmWebhookPointer, DeleteScmWebhook, GetScmWebhook, ListScmWebhooks, PAGE_SIZE, ScmWebhook,
-    ScmWebhookAttributes, Secret, all_pages,
+    Client, CreateScmWebhookPointer, DeleteScmWebhook, GetScmWebhook, ListScmWebhooks, PAGE_SIZE,
+    RegisterScmWebhook, ScmWebhook, ScmWebhookAttributes, Secret, UnregisterScmWebhook, all_pages,
 };
 
 use crate::{
@@ -20,9 +20,9 @@ use crate::{
     terminal::Terminal,
 };
 
-const NOTHING: &str = "no webhooks found; `plural cd scm-webhooks create` makes an address for one";
+const NOTHING: &str = "no webhooks found; `plural cd scm-webhooks register` makes one at its host";
 
-/// Webhooks of git hosts, each of one connection: list, create, delete
+/// Webhooks of git hosts, each of one connection: list, register, unregister, create, delete
 #[derive(Debug, Args)]
 #[command(visible_alias = "scm-webhook", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ScmWebhooksArgs {
@@ -33,6 +33,8 @@ pub(crate) struct ScmWebhooksArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScmWebhookCommand {
     List(ScmWebhookListArgs),
+    Register(ScmWebhookRegisterArgs),
+    Unregister(ScmWebhookUnregisterArgs),
     Create(ScmWebhookCreateArgs),
     Delete(ScmWebhookDeleteArgs),
 }
@@ -50,10 +52,61 @@ pub(crate) struct ScmWebhookListArgs {
     pub(crate) output: ListOutputArgs,
 }
 
+/// Of what the host has a webhook
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct ScmWebhookPlaceArgs {
+    /// Of this repository: its slug, such as acme/shop
+    #[arg(long, value_name = "OWNER/NAME")]
+    pub(crate) repository: Option<String>,
+
+    /// Of all repositories of this organization, group, workspace or project
+    #[arg(long, value_name = "NAME")]
+    pub(crate) organization: Option<String>,
+}
+
+/// Make a webhook at the host of a connection
+///
+/// The console makes it by the host's API, with an address and a secret of its own. Where it is there already, it gets its secret again.
+/// The connection's token needs the right to make webhooks, and the connection has to be allowed all repositories that it tells of.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd scm-webhooks register github --repository acme/shop
+  plural cd scm-webhooks register github --organization acme")]
+pub(crate) struct ScmWebhookRegisterArgs {
+    /// The connection that it is believed for: its name or id
+    #[arg(value_name = "CONNECTION")]
+    pub(crate) connection: String,
+
+    #[command(flatten)]
+    pub(crate) place: ScmWebhookPlaceArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Remove a webhook at the host of a connection
+///
+/// Its address stays, for others that send to it; `delete` ends that.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd scm-webhooks unregister github --repository acme/shop --yes")]
+pub(crate) struct ScmWebhookUnregisterArgs {
+    /// The connection that it is believed for: its name or id
+    #[arg(value_name = "CONNECTION")]
+    pub(crate) connection: String,
+
+    #[command(flatten)]
+    pub(crate) place: ScmWebhookPlaceArgs,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
+}
+
 /// Make the address that a webhook of a git host sends to
 ///
-/// At the host you make the webhook yourself, with this address and secret. It is believed for repositories of the owner that the connection
-/// may touch.
+/// At the host you make the webhook yourself, with this address and secret; `register` makes both. It is believed for repositories of the
+/// owner that the connection may touch.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   openssl rand -hex 32 > secret.txt
@@ -119,6 +172,25 @@ pub(crate) async fn run(
         ScmWebhookCommand::List(ScmWebhookListArgs { output }) => {
             let all = all_pages(client, |after| ListScmWebhooks { after, first: PAGE_SIZE }).await?;
             output::list(&all, &output, NOTHING, terminal)
+        }
+        ScmWebhookCommand::Register(ScmWebhookRegisterArgs { connection, place, output }) => {
+            let connection_id = scm_connections::find(&connection, client).await?.id;
+            let ScmWebhookPlaceArgs { repository, organization } = place;
+            let ask = RegisterScmWebhook { connection_id, repository, organization };
+            let made = client.send(&ask).await?;
+            terminal.say("the host sends to this address from now on");
+            output::item(&made, &output.output, terminal)
+        }
+        ScmWebhookCommand::Unregister(ScmWebhookUnregisterArgs { connection, place, confirm }) => {
+            let connection = scm_connections::find(&connection, client).await?;
+            let ScmWebhookPlaceArgs { repository, organization } = place;
+            let name = repository.as_deref().or(organization.as_deref()).unwrap_or_default().to_owned();
+            let what = format!("remove the webhook of {name} at the host of connection {}", connection.name);
+            terminal.confirm(&what, confirm.yes)?;
+            let ask = UnregisterScmWebhook { connection_id: connection.id, repository, organization };
+            client.send(&ask).await?;
+            terminal.say(format_args!("the host sends nothing about {name} any more"));
+            Ok(())
         }
         ScmWebhookCommand::Create(args) => create(args, client, terminal).await,
         ScmWebhookCommand::Delete(ScmWebhookDeleteArgs { id, confirm }) => {

@@ -57,7 +57,9 @@ impl SecretVariable {
     pub(crate) fn read(&self, terminal: &mut Terminal<'_>) -> Result<(String, String), CliError> {
         let Self { name, file } = self;
         let value = match file {
-            Some(path) => file::text("value", path)?.trim_end_matches(['\r', '\n']).to_owned(),
+            Some(path) => {
+                file::text_or_input("value", path, terminal)?.trim_end_matches(['\r', '\n']).to_owned()
+            }
             None if terminal.is_interactive() => terminal.ask_secret(&format!("Value of {name}"))?,
             None => terminal.line()?,
         };
@@ -72,9 +74,9 @@ pub(crate) fn parse_secret(text: &str) -> Result<SecretVariable, String> {
     let (name, file) = match text.split_once('=') {
         None => (text, None),
         Some((name, value)) => {
-            let file = value.strip_prefix('@').filter(|file| !file.is_empty());
-            let told =
-                || "it must have the form NAME=@FILE or NAME: a value here could be read in the process list";
+            let at = value.strip_prefix('@').filter(|file| !file.is_empty());
+            let file = if value == "-" { Some(value) } else { at };
+            let told = || "it must have the form NAME=@FILE, NAME=- or NAME: a value here could be read in the process list";
             (name, Some(PathBuf::from(file.ok_or_else(told)?)))
         }
     };
@@ -108,6 +110,7 @@ mod tests {
         let file = |name: &str, file: &str| SecretVariable { name: name.into(), file: Some(file.into()) };
         assert_eq!(parse_secret("TOKEN=@/run/token"), Ok(file("TOKEN", "/run/token")));
         assert_eq!(parse_secret("TOKEN"), Ok(SecretVariable { name: "TOKEN".into(), file: None }));
+        assert_eq!(parse_secret("TOKEN=-"), Ok(file("TOKEN", "-")));
         for wrong in ["", "TOKEN=hunter2", "TOKEN=@", "=@file", "TOKEN="] {
             let refused = parse_secret(wrong).unwrap_err();
             assert!(!refused.contains("hunter2"), "{refused}");

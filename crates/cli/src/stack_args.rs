@@ -103,7 +103,7 @@ pub(crate) struct StackSettingsArgs {
     #[arg(long, value_name = "N")]
     pub(crate) approvers: Option<u16>,
 
-    /// Whether whoever started a run or last changed the stack may not approve it
+    /// Whether whoever started a run, last changed the stack, or wrote or merged its code may not approve it
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     pub(crate) forbid_self_approval: Option<bool>,
 
@@ -124,8 +124,8 @@ pub(crate) struct StackSettingsArgs {
     #[arg(long, value_parser = parse_pair, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<(String, String)>,
 
-    /// Secret variable of the environment of its runs: NAME=@FILE reads it from a file, NAME alone asks for it, or reads a line of
-    /// standard input; may be given several times
+    /// Secret variable of the environment of its runs: NAME=@FILE reads it from a file, NAME=- from standard input; NAME alone asks for
+    /// it, or reads a line of standard input; may be given several times
     #[arg(long, value_parser = parse_secret, value_name = "NAME[=@FILE]")]
     pub(crate) secret_env: Vec<SecretVariable>,
 

@@ -181,7 +181,7 @@ struct CommandsRunArgs {
     #[arg(long, value_parser = parse_pair, value_name = "NAME=VALUE")]
     answer: Vec<(String, String)>,
 
-    /// Secret answer: NAME=@FILE reads it from a file, NAME alone asks for it, or reads a line of standard input
+    /// Secret answer: NAME=@FILE reads it from a file, NAME=- from standard input; NAME alone asks for it, or reads a line of standard input
     #[arg(long, value_parser = parse_secret, value_name = "NAME[=@FILE]")]
     secret_answer: Vec<SecretVariable>,
 

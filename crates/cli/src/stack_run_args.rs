@@ -75,16 +75,21 @@ pub(crate) struct StackTriggerArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// List the runs of a stack, newest first
+/// List the runs of a stack, newest first: its plans, applies and destructions
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks runs network
+  plural cd stacks runs network --all
   plural cd stacks runs network -o wide
   plural cd stacks runs network --watch")]
 pub(crate) struct StackRunsArgs {
     /// The stack: its name or id
     #[arg(value_name = "STACK")]
     pub(crate) stack: String,
+
+    /// Also plans of pull requests, looks for drift, and commands
+    #[arg(long)]
+    pub(crate) all: bool,
 
     /// Keep running and print what changes
     #[arg(short, long)]

@@ -6,8 +6,9 @@ use chrono::{DateTime, Utc};
 use plural_wire::{
     ApproveStackRun, CancelStackRun, Client, ClientError, GetStackOutputs, GetStackRun, GetStackRunText,
     ListStackRuns, ListStackRunsWaiting, PAGE_SIZE, PlanStackPullRequest, RejectStackRun, RestartStackRun,
-    RunStep, StackOutput, StackPolicyViolation, StackRun, StackRunCost, StackRunDetails, StackRunKind,
-    StackRunPhase, StackRunPlan, StackRunPlanText, StackRunText, StackStatus, TriggerRun, all_pages,
+    RunStep, StackOutput, StackPolicyViolation, StackRun, StackRunCost, StackRunDetails, StackRunGroup,
+    StackRunKind, StackRunPhase, StackRunPlan, StackRunPlanText, StackRunText, StackStatus, TriggerRun,
+    all_pages,
 };
 
 use crate::{
@@ -26,6 +27,8 @@ use crate::{
 };
 
 const NO_RUNS: &str = "no runs yet; `plural cd stacks trigger STACK` makes one";
+const NO_RUNS_OF_STACK: &str = "no runs of the stack itself yet; `plural cd stacks trigger STACK` makes one, and --all shows those of pull \
+                                requests, looks for drift, and commands";
 const NONE_WAITS: &str = "no run waits for approval";
 
 impl Row for StackRun {
@@ -148,12 +151,12 @@ pub(crate) async fn find(text: &str, client: &Client) -> Result<StackRunDetails,
                 .hint("a run is named STACK/NUMBER, by its id, or by a stack, for its newest one"));
         };
         let stack = stacks::find(stack, client).await?;
-        let list = |after| ListStackRuns { id: stack.id.clone(), after, first: PAGE_SIZE };
+        let list = |after| ListStackRuns { id: stack.id.clone(), after, first: PAGE_SIZE, of: None };
         let all: Vec<StackRun> = all_pages(client, list).await?;
         all.into_iter().find(|run| run.number == number).ok_or_else(missing)?.id
     } else {
         let stack = stacks::find(bare, client).await?;
-        let newest = ListStackRuns { id: stack.id, after: None, first: 1 };
+        let newest = ListStackRuns { id: stack.id, after: None, first: 1, of: None };
         let runs = client.send(&newest).await?.runs;
         let Some(newest) = runs.edges.into_iter().next() else {
             return Err(CliError::new(format!("stack {} has no runs yet", stack.name))
@@ -165,17 +168,21 @@ pub(crate) async fn find(text: &str, client: &Client) -> Result<StackRunDetails,
 }
 
 pub(crate) async fn list(
-    StackRunsArgs { stack, watch: watching, output }: StackRunsArgs,
+    StackRunsArgs { stack, all, watch: watching, output }: StackRunsArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let id = stacks::find(&stack, client).await?.id;
-    let look =
-        async || all_pages(client, |after| ListStackRuns { id: id.clone(), after, first: PAGE_SIZE }).await;
+    let of = (!all).then(|| vec![StackRunGroup::Stack]);
+    let none = if all { NO_RUNS } else { NO_RUNS_OF_STACK };
+    let look = async || {
+        all_pages(client, |after| ListStackRuns { id: id.clone(), after, first: PAGE_SIZE, of: of.clone() })
+            .await
+    };
     if watching {
-        return watch(&output, NO_RUNS, terminal, look).await;
+        return watch(&output, none, terminal, look).await;
     }
-    output::list(&look().await?, &output, NO_RUNS, terminal)
+    output::list(&look().await?, &output, none, terminal)
 }
 
 pub(crate) async fn waiting(

@@ -18,7 +18,7 @@ use crate::{
     terminal::Terminal,
 };
 
-/// State of a stack: list, show, diff, export, restore, unlock
+/// State of a stack: list, show, diff, pull, restore, unlock
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct StackStateArgs {
@@ -31,7 +31,7 @@ pub(crate) enum StackStateCommand {
     List(StateListArgs),
     Show(StateShowArgs),
     Diff(StateDiffArgs),
-    Export(StateExportArgs),
+    Pull(StatePullArgs),
     Restore(StateRestoreArgs),
     Unlock(StateUnlockArgs),
 }
@@ -96,10 +96,13 @@ pub(crate) struct StateDiffArgs {
 ///
 /// It holds secrets. Needs the action state-read; that you read it is told in the audit log.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  plural cd stacks state export network --file network.tfstate
-  plural cd stacks state export network 41 > network.tfstate")]
-pub(crate) struct StateExportArgs {
+#[command(
+    visible_alias = "export",
+    after_help = "Examples:
+  plural cd stacks state pull network --file network.tfstate
+  plural cd stacks state pull network 41 > network.tfstate"
+)]
+pub(crate) struct StatePullArgs {
     /// The stack: its name or id
     #[arg(value_name = "STACK")]
     pub(crate) stack: String,
@@ -302,7 +305,7 @@ pub(crate) async fn run(
             let changes = client.send(&DiffStackState { stack_id, from, to }).await?;
             output::list(&changes, &output, "no resource differs", terminal)
         }
-        StackStateCommand::Export(args) => export(args, client, terminal).await,
+        StackStateCommand::Pull(args) => pull(args, client, terminal).await,
         StackStateCommand::Restore(StateRestoreArgs { stack, version: named, confirm, output }) => {
             let stack = stacks::find(&stack, client).await?;
             let version = version(&stack.id, &named, client).await?;
@@ -335,8 +338,8 @@ pub(crate) async fn run(
     }
 }
 
-async fn export(args: StateExportArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
-    let StateExportArgs { stack, version: named, file } = args;
+async fn pull(args: StatePullArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    let StatePullArgs { stack, version: named, file } = args;
     let stack = stacks::find(&stack, client).await?;
     let version = match (named, &stack.state_version) {
         (Some(text), _) => version(&stack.id, &text, client).await?.id,

@@ -212,7 +212,7 @@ pub(crate) struct StackDeleteArgs {
 /// What becomes of what needs the stack
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct DependentsArgs {
-    /// Delete it although other stacks depend on it or services import its outputs: they are left without what they take
+    /// Delete it although other stacks depend on it, or services or contexts import its outputs: they are left without what they take
     #[arg(long)]
     pub(crate) leave_dependents: bool,
 }

@@ -8,7 +8,8 @@ use clap::{
 };
 
 /// Options whose values are secret, without dashes.
-const SECRETS: [&str; 7] = ["code", "conf", "env", "secret-answer", "secret-env", "secret-set", "token"];
+const SECRETS: [&str; 8] =
+    ["code", "conf", "env", "secret", "secret-answer", "secret-env", "secret-set", "token"];
 /// What stands for a value that is not repeated.
 const HIDDEN: &str = "…";
 
@@ -64,6 +65,7 @@ mod tests {
                 "plural cd stacks commands run grow --secret-answer A=hunter2",
                 "--secret-answer <NAME[=@FILE]>",
             ),
+            ("plural pr create add --secret A=hunter2", "--secret <NAME[=@FILE]>"),
             ("plural login --email ada@example.com --password-stdin=hunter2", "--password-stdin"),
             ("plural cd helm-repositories set https://charts.example.com --bearer=hunter2", "--bearer"),
             (

@@ -4,6 +4,7 @@ mod convert;
 mod door;
 mod rendering;
 mod runs;
+mod secrets;
 mod sync;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
@@ -24,8 +25,9 @@ use plural_tunnel::{
     v1::{
         AgentMessage, ArtifactChunk, ArtifactRequest, ConsoleMessage, DeployToken, DeployTokenAnswer, Drain,
         Hello, Hint, KeepAlive, OpenProxy, PollRequest, PollResponse, ProxyFrame, ReportRequest,
-        ReportResponse, TakeRunRequest, TakeRunResponse, Welcome, agent_message,
-        agent_service_server::AgentService, console_message, proxy_service_server::ProxyService,
+        ReportResponse, SecretsRequest, SecretsResponse, TakeRunRequest, TakeRunResponse, Welcome,
+        agent_message, agent_service_server::AgentService, console_message,
+        proxy_service_server::ProxyService,
     },
     work::CONTRACT,
 };
@@ -159,6 +161,17 @@ impl AgentService for Agents {
         let (token, attempt) =
             self.app.agent_run_take(call.agent(), id, phase, attempt).await.map_err(status)?;
         Ok(Response::new(TakeRunResponse { token: token.expose_secret().to_owned(), attempt }))
+    }
+
+    async fn secrets(
+        &self,
+        mut request: Request<SecretsRequest>,
+    ) -> Result<Response<SecretsResponse>, Status> {
+        let call = admitted(&mut request)?;
+        let SecretsRequest { outcomes } = request.into_inner();
+        let told = secrets::told(outcomes)?;
+        let wanted = Box::pin(self.app.agent_secrets(call.agent(), told)).await.map_err(status)?;
+        Ok(Response::new(SecretsResponse { secrets: wanted.into_iter().map(secrets::wanted).collect() }))
     }
 
     async fn artifact(

@@ -89,6 +89,11 @@ impl Blobs for Artifacts {
         collected.map(|done| done.removed).map_err(|error| Error::internal("removing old artifacts", error))
     }
 
+    async fn forget(&self, these: HashSet<[u8; 32]>, spare: Duration) -> Result<u64> {
+        let these = these.into_iter().map(Digest::from).collect();
+        self.store.forget(these, spare).await.map_err(|error| away("removing artifacts", error))
+    }
+
     async fn note_keep(&self, folder: &str, name: &str, content: Vec<u8>) -> Result<()> {
         self.store.put_note(folder, name, content).await.map_err(|error| away("keeping a note", error))
     }

@@ -10,14 +10,14 @@ use async_trait::async_trait;
 use chrono::DateTime;
 use parking_lot::Mutex;
 use plural_app::ports::git::{
-    Built, Closure, CommitInfo, FetchOutcome, FolderFile, GitAccess, GitCredentials, GitError, GitPort,
-    GitReach, KeepMirror, MirrorBundle, SourceSpec,
+    Authors, Built, Closure, CommitInfo, FetchOutcome, FolderFile, GitAccess, GitCredentials, GitError,
+    GitPort, GitReach, KeepMirror, Merged, MirrorBundle, SourceSpec, TreeChange,
 };
 use plural_core::ids::RepositoryId;
 use plural_core::module_code::is_module_code;
 use plural_git::{
-    BlobStore, Credentials, Digest, HostKeys, ListedKind, MirrorKey, Mirrors, Oid, RefSpec, Remote,
-    Repository, ServiceSource, Signers, SourceFile,
+    BlobStore, Commit, Credentials, Digest, FileChange, HostKeys, ListedKind, Merge, MirrorKey, Mirrors, Oid,
+    RefSpec, Remote, Repository, ServiceSource, Signers, SourceFile,
 };
 use secrecy::ExposeSecret;
 use tokio::{
@@ -159,14 +159,7 @@ impl GitPort for Git {
         if !signers.is_empty() {
             self.mirrors.verify(&repository, commit.id, &signers).await.map_err(explain)?;
         }
-        let at = DateTime::from_timestamp(commit.time, 0).unwrap_or_default();
-        Ok(CommitInfo {
-            sha: commit.id.to_hex(),
-            message: commit.summary,
-            author: author_line(&commit.author),
-            emails: vec![author_line(&commit.author_email), author_line(&commit.committer_email)],
-            at,
-        })
+        Ok(info(commit))
     }
 
     async fn fetch_commit(
@@ -184,6 +177,36 @@ impl GitPort for Git {
             self.mirrors.fetch_commit(&remote, commit).await
         };
         fetched.map(drop).map_err(explain)
+    }
+
+    async fn merge(&self, access: &GitAccess, first: &str, second: &str) -> Result<Merged, GitError> {
+        let (first, second): (Oid, Oid) = (first.parse().map_err(explain)?, second.parse().map_err(explain)?);
+        let merged = self.mirrors.merge(&remote(access)?, first, second).await.map_err(explain)?;
+        Ok(match merged {
+            Merge::Second => Merged::Second,
+            Merge::Made(commit) => Merged::Commit(commit.to_hex()),
+            Merge::Conflicts(files) => Merged::Conflicts(files),
+            Merge::Unrelated => Merged::Unrelated,
+            Merge::Unknown => Merged::Unknown,
+        })
+    }
+
+    async fn overlay(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        message: &str,
+        changes: Vec<TreeChange>,
+    ) -> Result<CommitInfo, GitError> {
+        let parent = sha.parse::<Oid>().map_err(explain)?;
+        let change = |TreeChange { path, content, executable }| FileChange {
+            path,
+            content: content.map(Into::into),
+            executable,
+        };
+        let changes: Vec<FileChange> = changes.into_iter().map(change).collect();
+        let made = self.mirrors.overlay(&remote(access)?, parent, message, &changes).await;
+        made.map(info).map_err(explain)
     }
 
     async fn reached(
@@ -285,6 +308,26 @@ impl GitPort for Git {
             Ok(files)
         })
         .await
+    }
+
+    async fn authors(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        applied: Option<&str>,
+        source: &SourceSpec,
+    ) -> Result<Authors, GitError> {
+        let repository = self.repository(access).await?;
+        let tip = sha.parse::<Oid>().map_err(explain)?;
+        // What is no whole id of a commit was applied by no run.
+        let applied = applied.and_then(|sha| sha.parse::<Oid>().ok());
+        let source = service_source(source).map_err(explain)?;
+        let found = blocking(move || repository.authors(tip, applied, &source)).await?;
+        let mut emails: Vec<String> = found.emails.iter().map(|email| author_line(email)).collect();
+        let is_whole = found.is_whole && emails.len() <= AUTHORS;
+        emails.truncate(AUTHORS);
+        let commits = found.commits.into_iter().map(Oid::to_hex).collect();
+        Ok(Authors { emails, commits, is_whole })
     }
 
     async fn build(&self, access: &GitAccess, sha: &str, source: &SourceSpec) -> Result<Built, GitError> {
@@ -474,6 +517,17 @@ fn remote(access: &GitAccess) -> Result<Remote, GitError> {
     Ok(remote.with_credentials(credentials))
 }
 
+/// A commit as use cases see it.
+fn info(commit: Commit) -> CommitInfo {
+    CommitInfo {
+        sha: commit.id.to_hex(),
+        author: author_line(&commit.author),
+        emails: vec![author_line(&commit.author_email), author_line(&commit.committer_email)],
+        at: DateTime::from_timestamp(commit.time, 0).unwrap_or_default(),
+        message: commit.summary,
+    }
+}
+
 /// Whose commits are taken; nobody's where all are.
 fn signers(access: &GitAccess) -> Signers {
     let GitReach { proxy: _, ca_pem: _, known_hosts: _, allowed_signers, openpgp_keys } = &access.reach;
@@ -517,6 +571,8 @@ pub(crate) fn explain(error: plural_git::Error) -> GitError {
     }
 }
 
+/// E-mail addresses of a run's authors that are kept.
+const AUTHORS: usize = 500;
 /// Bytes of an author's name, or e-mail address, that are kept.
 const AUTHOR: usize = 200;
 

@@ -5,33 +5,46 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 use plural_app::ports::git_hosts::{
-    GitHosts, Host, HostCause, HostCommit, HostEntry, HostError, HostNewPullRequest, HostOpened, HostPull,
-    HostResult, HostSecrets,
+    GitHosts, Host, HostBranch, HostCause, HostCommit, HostEntry, HostError, HostNewPullRequest, HostOpened,
+    HostPull, HostResult, HostSecrets,
 };
 use plural_core::address::Address;
+use plural_core::pr_tree::{Look, Within};
 use plural_core::pull_request::PrStatus;
 use plural_core::pull_request_life::{PrChecks, PrMergeMethod, PrReviews};
 use plural_core::scm_connection::{ScmConnection, ScmType};
+use plural_core::scm_webhook::ScmWebhookScope;
 use plural_core::{Error, Result};
-use plural_git::Mirrors;
+use plural_git::{Credentials as GitCredentials, HostKeys, Mirrors};
 use plural_reach::Reach;
 use plural_scm::{
-    BranchName, Cause, Change, CommitId, Connection, Credentials, EntryKind, FilePath, GitHost, HostKind,
-    MergeMethod, NewCommit, NewPullRequest, Onto, Options, PullRequest, PullRequestState, Repository, Review,
-    StatusState, Verdict,
+    BranchName, Cause, Change, CommitId, CommitTold, Connection, Credentials, EntryKind, FilePath, Followed,
+    GitHost, HostKind, Look as FolderLook, MergeMethod, NewCommit, NewPullRequest, Onto, Options, Person,
+    PlainConnection, PullRequest, PullRequestState, Repository, Review, Scope, StatusState, Verdict,
+    WebhookSpec, connect_plain,
 };
 use secrecy::{ExposeSecret, SecretString};
 
+use crate::known_hosts::KnownHosts;
+
 /// How long one request may take: whoever waits for a pull request waits for several.
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// Who makes commits in repositories of plain git, where a credential tells no name.
+const COMMITTER: &str = "Plural";
+/// The address in them, which is nobody's.
+const COMMITTER_EMAIL: &str = "plural@localhost";
 /// Where organizations of Azure DevOps are.
 const AZURE: &str = "https://dev.azure.com";
 /// Characters after which a list of Azure DevOps cuts the texts of its pull requests.
 const CUT: usize = 400;
+/// Characters of a commit's message by which it is known.
+const MESSAGE: usize = 1_000;
 
-/// The adapter.
+/// The adapter. A connection keeps its host for the next question, with the host's open connections and what it told of commits, until its
+/// settings or secrets are other ones.
 pub(crate) struct Hosts {
     options: Options,
+    known: KnownHosts,
 }
 
 impl Hosts {
@@ -46,6 +59,7 @@ impl Hosts {
                 mirrors,
                 ..Options::default()
             },
+            known: KnownHosts::default(),
         }
     }
 }
@@ -59,11 +73,12 @@ impl GitHosts for Hosts {
             ScmType::BitbucketDatacenter => HostKind::BitbucketDataCenter,
             ScmType::AzureDevops => HostKind::AzureDevOps,
             ScmType::Gitea => HostKind::Gitea,
-            ScmType::Plain => return Err(invalid("is to git alone, which has no pull requests")),
+            ScmType::Plain => return self.plain(connection, secrets),
         };
         // GitHub signs what an App commits.
         let signing_key = secrets.signing_key.clone().filter(|_| connection.spec.github.is_none());
-        let unsigned = (signing_key.is_some() && kind != HostKind::GitHub).then(|| unsigned(kind));
+        let unsigned = (signing_key.is_some() && kind != HostKind::GitHub)
+            .then(|| unsigned(&format!("the API of {}", kind.name())));
         let connection = Connection {
             id: connection.id.to_string(),
             kind,
@@ -74,9 +89,39 @@ impl GitHosts for Hosts {
             ca_pem: None,
             proxy: secrets.proxy.map(|proxy| proxy.expose_secret().to_owned()),
         };
-        let host =
-            plural_scm::connect(&connection, &self.options).map_err(|error| invalid(&error.message))?;
-        Ok(Arc::new(Connected { host, unsigned }))
+        let host = self.known.get(&connection, || plural_scm::connect(&connection, &self.options));
+        Ok(Arc::new(Connected { host: host.map_err(|error| invalid(&error.message))?, unsigned }))
+    }
+}
+
+impl Hosts {
+    /// Git alone. What is kept of it lies in its mirrors.
+    fn plain(&self, connection: &ScmConnection, secrets: HostSecrets) -> Result<Arc<dyn Host>> {
+        let HostSecrets { token, app_key: _, signing_key, proxy } = secrets;
+        let url = connection.spec.base_url.clone();
+        let url =
+            url.ok_or_else(|| invalid("has no address that its repositories are below: give it a baseUrl"))?;
+        let mirrors = self.options.mirrors.clone();
+        let mirrors =
+            mirrors.ok_or_else(|| invalid("is to git alone, and the console keeps no repositories"))?;
+        let credentials = match (&connection.spec.username, &token) {
+            (Some(user), Some(token)) => GitCredentials::basic(user.as_str(), token.expose_secret()),
+            (None, Some(_)) => {
+                return Err(invalid("has a token and no user that it is of: give it a username"));
+            }
+            (_, None) => GitCredentials::None,
+        };
+        let plain = PlainConnection {
+            id: connection.id.to_string(),
+            url,
+            credentials,
+            host_keys: HostKeys::AcceptNew,
+            ca_pem: None,
+            proxy,
+            committer: Person { name: COMMITTER.to_owned(), email: COMMITTER_EMAIL.to_owned() },
+        };
+        let unsigned = signing_key.map(|_| unsigned("what makes commits for plain git"));
+        Ok(Arc::new(Connected { host: connect_plain(plain, mirrors), unsigned }))
     }
 }
 
@@ -150,11 +195,10 @@ pub(crate) struct Connected {
     unsigned: Option<HostError>,
 }
 
-fn unsigned(kind: HostKind) -> HostError {
+fn unsigned(host: &str) -> HostError {
     let message = format!(
-        "commits of the connection are to be signed, and the API of {} takes no signed ones: end its signing key \
-         (--no-signing-key)",
-        kind.name()
+        "commits of the connection are to be signed, and {host} takes no signed ones: end its signing key \
+         (--no-signing-key)"
     );
     HostError { cause: HostCause::Refused, message }
 }
@@ -268,6 +312,13 @@ pub(crate) fn repository(name: &str) -> HostResult<Repository> {
     Repository::parse(name).map_err(told)
 }
 
+fn scope(of: &ScmWebhookScope) -> HostResult<Scope> {
+    Ok(match of {
+        ScmWebhookScope::Repository(slug) => Scope::Repository(repository(slug)?),
+        ScmWebhookScope::Organization(owner) => Scope::Organisation(owner.clone()),
+    })
+}
+
 fn branch(name: &str) -> HostResult<BranchName> {
     BranchName::parse(name).map_err(told)
 }
@@ -283,8 +334,13 @@ impl Host for Connected {
         Ok(head.as_str().to_owned())
     }
 
-    async fn tree(&self, of: &str, commit: &str) -> HostResult<Vec<(String, HostEntry)>> {
-        let tree = self.host.tree(&repository(of)?, &commit_id(commit)?).await.map_err(told)?;
+    async fn tree(&self, of: &str, commit: &str, within: &Within) -> HostResult<Vec<(String, HostEntry)>> {
+        let look = |folder: &str| match within.look(folder) {
+            Look::Not => FolderLook::Not,
+            Look::Folder => FolderLook::Folder,
+            Look::All => FolderLook::All,
+        };
+        let tree = self.host.tree_within(&repository(of)?, &commit_id(commit)?, &look).await.map_err(told)?;
         if tree.cut {
             let message = format!("{of} has more files than the host lists");
             return Err(HostError { cause: HostCause::Refused, message });
@@ -329,6 +385,48 @@ impl Host for Connected {
         Ok(made.commit.as_str().to_owned())
     }
 
+    async fn is_commit(&self, of: &str, id: &str, commit: &HostCommit) -> HostResult<Option<bool>> {
+        let CommitTold { parents, message } =
+            match self.host.commit_told(&repository(of)?, &commit_id(id)?).await {
+                Ok(read) => read,
+                Err(error)
+                    if matches!(told(error.clone()).cause, HostCause::Refused | HostCause::NotFound) =>
+                {
+                    return Ok(None);
+                }
+                Err(error) => return Err(told(error)),
+            };
+        // Hosts end a message in their own way, and may cut it.
+        let begins = |text: &str| text.trim().chars().take(MESSAGE).collect::<String>();
+        let is_on = parents.iter().map(CommitId::as_str).eq([commit.parent.as_str()]);
+        Ok(Some(is_on && begins(&message) == begins(&commit.message)))
+    }
+
+    async fn delete_branch(&self, of: &str, name: &str, at: &str) -> HostResult<()> {
+        self.host.delete_branch(&repository(of)?, &branch(name)?, &commit_id(at)?).await.map_err(told)
+    }
+
+    async fn follow(
+        &self,
+        of: &str,
+        name: &str,
+        base: &str,
+        commit: &str,
+        last: Option<&str>,
+    ) -> HostResult<HostBranch> {
+        let (name, base) = (branch(name)?, branch(base)?);
+        let (commit, last) = (commit_id(commit)?, last.map(commit_id).transpose()?);
+        let followed = self.host.follow(&repository(of)?, &name, &base, &commit, last.as_ref()).await;
+        let Followed { head, base, is_merged, is_bare } = followed.map_err(told)?;
+        let status = match (is_merged, &head) {
+            (true, _) => PrStatus::Merged,
+            (false, Some(_)) => PrStatus::Open,
+            (false, None) => PrStatus::Closed,
+        };
+        let head = head.filter(|_| !is_bare).map(|head| head.as_str().to_owned());
+        Ok(HostBranch { status, head, base: base.as_str().to_owned() })
+    }
+
     async fn open(&self, of: &str, new: &HostNewPullRequest) -> HostResult<HostOpened> {
         let HostNewPullRequest { head, base, title, body } = new;
         let new = NewPullRequest {
@@ -365,15 +463,15 @@ impl Host for Connected {
         Ok(pull(self.host.pull_request(&repository(of)?, number).await.map_err(told)?))
     }
 
-    async fn open_pull_requests(&self, of: &str) -> HostResult<Vec<HostPull>> {
+    async fn open_pull_requests(&self, of: &str) -> HostResult<(Vec<HostPull>, bool)> {
         let all = self.host.pull_requests(&repository(of)?, true).await.map_err(told)?;
-        Ok(all.items.into_iter().map(pull).collect())
+        Ok((all.items.into_iter().map(pull).collect(), all.cut))
     }
 
     async fn checks(&self, of: &str, commit: &str) -> HostResult<Option<PrChecks>> {
         let found = if_told(self.host.checks(&repository(of)?, &commit_id(commit)?).await)?;
         Ok(found.map(|found| {
-            let mut counted = PrChecks::default();
+            let mut counted = PrChecks { incomplete: found.cut, ..PrChecks::default() };
             for check in found.items {
                 match check.state {
                     StatusState::Success => counted.passed += 1,
@@ -400,8 +498,21 @@ impl Host for Connected {
         merged.map(drop).map_err(told)
     }
 
+    async fn approve(&self, of: &str, number: u64, head: &str, text: &str) -> HostResult<()> {
+        self.host.approve(&repository(of)?, number, &commit_id(head)?, text).await.map_err(told)
+    }
+
     async fn close(&self, of: &str, number: u64) -> HostResult<()> {
         self.host.close(&repository(of)?, number).await.map(drop).map_err(told)
+    }
+
+    async fn webhook_set(&self, of: &ScmWebhookScope, url: &str, secret: &SecretString) -> HostResult<()> {
+        let webhook = WebhookSpec { url: url.to_owned(), secret: secret.clone() };
+        self.host.ensure_webhook(&scope(of)?, &webhook).await.map_err(told)
+    }
+
+    async fn webhook_remove(&self, of: &ScmWebhookScope, url: &str) -> HostResult<bool> {
+        self.host.remove_webhook(&scope(of)?, url).await.map_err(told)
     }
 }
 

@@ -12,9 +12,11 @@ mod gateway;
 mod git;
 mod git_host_pulls;
 mod git_hosts;
+mod governances;
 mod identity;
 mod key_encryption;
 mod keys;
+mod known_hosts;
 mod metrics;
 mod opened;
 mod previews;
@@ -62,6 +64,12 @@ pub enum StartError {
         /// The folder.
         folder: String,
         /// The system's words.
+        reason: String,
+    },
+    /// Nothing can be called over HTTP.
+    #[error("cannot prepare calls to governances of pull requests: {reason}")]
+    Governances {
+        /// The library's words.
         reason: String,
     },
     /// A key file cannot be used.

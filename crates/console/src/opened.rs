@@ -23,8 +23,8 @@ use plural_store::{Database, DatabaseOptions, Quotas, SoleUse};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
-    ConsoleConfig, Reach, Scaffolder, StartError, audit_streams, blobs, charts, git, git_hosts, identity,
-    key_encryption, keys, previews, replica, rules, secret_backends, templates,
+    ConsoleConfig, Reach, Scaffolder, StartError, audit_streams, blobs, charts, git, git_hosts, governances,
+    identity, key_encryption, keys, previews, replica, rules, secret_backends, templates,
 };
 
 /// Users that are looked at for administrators to name.
@@ -182,6 +182,10 @@ pub(crate) async fn open(config: &ConsoleConfig, work: &Path) -> Result<Opened, 
         previews: Arc::new(previews),
         rules: Arc::new(rules),
         git_hosts: Arc::new(git_hosts::Hosts::new(reach, allow_credentials_over_http, mirrors)),
+        governances: Arc::new(
+            governances::HttpGovernances::new(reach)
+                .map_err(|error| StartError::Governances { reason: error.to_string() })?,
+        ),
         scaffolds: Arc::new(scaffolder),
         git,
         composer: Arc::new(composer),

@@ -284,7 +284,7 @@ fn inputs(spec: ServiceSpec, cluster: Option<ClusterData>) -> Inputs {
 }
 
 fn cluster_input(data: ClusterData) -> ClusterInput {
-    let ClusterData { id, name, handle, distro, version, tags, metadata } = data;
+    let ClusterData { id, name, handle, distro, version, tags, metadata, secrets: _ } = data;
     ClusterInput {
         id: id.to_string(),
         name,

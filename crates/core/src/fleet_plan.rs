@@ -7,16 +7,29 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::ids::{ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId};
+use crate::ids::{
+    ClusterId, FleetPartId, FleetPlanId, PrAutomationId, ProjectId, PullRequestId, RepositoryId, ServiceId,
+    StackId, StackRunId, UserId,
+};
 use crate::page::Keyed;
 use crate::service::GitRef;
 use crate::stack_pull_request::follows_branch;
+use crate::stack_run::{RunSource, RunTrigger, StackRun};
+use crate::stack_spec::StackSpec;
 use crate::sync::{PlanAction, ReportedPlan};
 
 /// Services of one plan; what is beyond is counted.
 pub const MOST_PARTS: usize = 2_000;
 /// How long agents have to answer.
 pub const PATIENCE: TimeDelta = TimeDelta::seconds(60);
+/// How long the plan of a preview is kept, with the artifacts that were built for it.
+pub const PREVIEW_KEEP: TimeDelta = TimeDelta::hours(1);
+/// Plans of previews that are kept of one project; older ones go.
+pub const MOST_PREVIEWS: u64 = 100;
+/// Those of one person among them, so that nobody takes the place of all others.
+pub const MOST_OWN_PREVIEWS: u64 = 20;
+/// Stacks that the plan of a preview names.
+pub const MOST_STACKS: usize = 200;
 /// Kinds of one service that are counted.
 const MOST_KINDS: usize = 50;
 /// Bytes of a branch, tag or commit.
@@ -150,6 +163,61 @@ pub fn follows(git: &GitRef, base: &str) -> bool {
     follows_branch(&git.reference, base.strip_prefix("refs/heads/").unwrap_or(base))
 }
 
+/// Whether a service moves with the default branch, whichever that is.
+pub fn follows_head(git: &GitRef) -> bool {
+    git.reference == "HEAD"
+}
+
+/// A stack whose code a preview changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PreviewedStack {
+    /// Which.
+    pub stack_id: StackId,
+    /// The run that plans it, once it was made.
+    pub run_id: Option<StackRunId>,
+    /// Why it is not planned, in words.
+    pub problem: Option<String>,
+}
+
+/// What a run plans that is of a preview: code that no commit of a repository holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunPreview {
+    /// The plan of the preview.
+    pub plan_id: FleetPlanId,
+    /// The code, as it was put together when the preview was looked at.
+    pub source: RunSource,
+}
+
+impl StackRun {
+    /// The preview that it plans.
+    pub fn preview(&self) -> Option<&RunPreview> {
+        self.snapshot.spec.preview.as_ref().filter(|_| self.trigger == RunTrigger::PullRequest)
+    }
+}
+
+impl StackSpec {
+    /// What the run of a preview is made of: what each plan of the stack has, but its actor.
+    #[must_use]
+    pub fn for_preview(&self, preview: RunPreview) -> Self {
+        Self { preview: Some(preview), pull_request: None, actor: None, ..self.clone() }
+    }
+}
+
+/// What a plan is of that has no commit yet: what an automation would make of a branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetPreview {
+    /// Who asked. Nobody else sees the plan, but administrators.
+    pub owner: UserId,
+    /// The automation.
+    pub automation_id: PrAutomationId,
+    /// The stacks whose code changes; empty until the console has looked.
+    pub stacks: Vec<PreviewedStack>,
+    /// When it goes.
+    pub expires_at: DateTime<Utc>,
+}
+
 /// What a commit would do on every cluster that it reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetPlan {
@@ -175,6 +243,8 @@ pub struct FleetPlan {
     pub found: Option<FleetFound>,
     /// Why it cannot be made.
     pub error: Option<String>,
+    /// It is of a preview, and of no commit of the repository.
+    pub preview: Option<FleetPreview>,
     /// When it was asked for.
     pub created_at: DateTime<Utc>,
     /// When something of it last changed.
@@ -194,9 +264,13 @@ pub struct FleetFound {
     pub sha: String,
     /// First line of its message.
     pub message: String,
+    /// The commit that the branch was at which it goes to.
+    pub base_sha: Option<String>,
+    /// What is planned is the commit merged into that: the branch had moved on.
+    pub is_merged: bool,
     /// Services that are read from the repository and that it does not reach.
     pub untouched: u32,
-    /// Services that are put together from several sources: whether it reaches them is not looked at.
+    /// Services that are put together from several sources and were not looked at: too many, or a repository was not fetched yet.
     pub composed: u32,
     /// Services that it reaches and that are too many for one plan.
     pub omitted: u32,
@@ -390,6 +464,7 @@ pub fn total(parts: &[FleetPlanPart]) -> PlanCounts {
 mod tests {
     use super::*;
     use crate::ids::RevisionId;
+    use crate::stack::StackTool;
     use crate::sync::{ObjectRef, PlannedObject};
 
     #[test]
@@ -418,6 +493,28 @@ mod tests {
             assert!(ask(bad, None).check().unwrap_err().to_string().starts_with("ref"), "{bad:?}");
             assert!(ask("main", Some(bad)).check().unwrap_err().to_string().starts_with("base"), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_preview_is_of_runs_and_of_no_stack() {
+        let source = RunSource {
+            sha: "c0ffee".to_owned(),
+            message: "Add it".to_owned(),
+            author: "plural".to_owned(),
+            emails: Vec::new(),
+            more_emails: false,
+            commits: Vec::new(),
+            closure_digest: "c".to_owned(),
+            artifact_digest: "d".to_owned(),
+            folder: String::new(),
+        };
+        let preview = RunPreview { plan_id: FleetPlanId::new(), source };
+        let stack = StackSpec { actor: Some(UserId::new()), ..StackSpec::default() };
+        assert_eq!(serde_json::to_value(&stack).unwrap().get("preview"), None);
+        let run = stack.for_preview(preview.clone());
+        assert_eq!((run.actor, run.preview.as_ref()), (None, Some(&preview)));
+        let refused = run.check(StackTool::Terraform).unwrap_err().to_string();
+        assert!(refused.starts_with("attributes.preview"), "{refused}");
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub fn comment(plan: &FleetPlan, parts: &[FleetPlanPart], link: Option<&str>) ->
         None => short(&plan.reference),
     };
     let mut text = format!("### Services at `{commit}`\n\n");
+    merged(&mut text, plan);
     match plan.phase {
         FleetPlanPhase::Looking => text.push_str("The plan is being made.\n"),
         FleetPlanPhase::Held => text.push_str(
@@ -43,6 +44,13 @@ pub fn comment(plan: &FleetPlan, parts: &[FleetPlanPart], link: Option<&str>) ->
         "\nNothing of this is applied. Values are in the console, for those who may read the service.\n",
     );
     text
+}
+
+/// Into what it is merged, where that moved on.
+fn merged(text: &mut String, plan: &FleetPlan) {
+    let Some(FleetFound { base_sha: Some(at), is_merged: true, .. }) = &plan.found else { return };
+    let branch = plan.base.as_deref().map(cell).unwrap_or_default();
+    let _ = writeln!(text, "Planned as merged into {branch} at `{}`.\n", short(at));
 }
 
 fn told(text: &mut String, plan: &FleetPlan, parts: &[FleetPlanPart]) {
@@ -219,12 +227,15 @@ mod tests {
             found: Some(FleetFound {
                 sha: "4f2c1e9a7b".to_owned(),
                 message: "Change it".to_owned(),
+                base_sha: Some("ab12cd34ef".to_owned()),
+                is_merged: false,
                 untouched: 7,
                 composed: 1,
                 omitted: 0,
                 deadline: at + TimeDelta::seconds(60),
             }),
             error: Some("render: a secret".to_owned()),
+            preview: None,
             created_at: at,
             updated_at: at,
         }
@@ -292,6 +303,18 @@ Nothing of this is applied. Values are in the console, for those who may read th
         assert_eq!(text, expected);
         let text = comment(&plan(FleetPlanPhase::Done), &parts(), Some("javascript:alert(1)"));
         assert!(!text.contains("javascript"));
+    }
+
+    #[test]
+    fn a_comment_says_what_was_merged() {
+        let merged = |is_merged| {
+            let mut plan = plan(FleetPlanPhase::Done);
+            plan.found.as_mut().unwrap().is_merged = is_merged;
+            plan.base = Some("release/1_0".to_owned());
+            comment(&plan, &[], None)
+        };
+        let says = "Planned as merged into release/1\\_0 at `ab12cd34`.";
+        assert!(merged(true).contains(says) && !merged(false).contains(says), "{}", merged(true));
     }
 
     #[test]

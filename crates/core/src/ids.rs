@@ -138,6 +138,8 @@ id!(/// Id of a webhook of a git host.
     ScmWebhookId, "scm webhook");
 id!(/// Id of an automation that opens pull requests.
     PrAutomationId, "pr automation");
+id!(/// Id of a governance of pull requests.
+    PrGovernanceId, "pr governance");
 id!(/// Id of a pull request.
     PullRequestId, "pull request");
 id!(/// Id of a plan of a commit for all clusters.

@@ -4,12 +4,15 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::ids::{ClusterId, PrAutomationId, ProjectId, RepositoryId, ScmConnectionId, ServiceId};
+use crate::ids::{
+    ClusterId, PrAutomationId, PrGovernanceId, ProjectId, RepositoryId, ScmConnectionId, ServiceId,
+};
+use crate::merge_window::MergeWindows;
 use crate::page::Keyed;
 use crate::policy::BindingsChange;
 use crate::pr_automation_spec::{PrAutomationSpec, PrAutomationSpecChange, PrRole};
 use crate::scm_connection::ScmConnection;
-use crate::specs::Name;
+use crate::specs::{Change, Name};
 
 /// What opens pull requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +29,8 @@ pub struct PrAutomation {
     pub links: PrAutomationLinks,
     /// What it asks and does.
     pub spec: PrAutomationSpec,
+    /// When the pull requests that are opened with it may be merged. No script changes them, and they make no new version.
+    pub merge_windows: MergeWindows,
     /// Counts the versions of what it asks and does, from one.
     pub revision: i64,
     /// When it was made.
@@ -51,6 +56,8 @@ pub struct PrAutomationLinks {
     pub cluster_id: Option<ClusterId>,
     /// The service that it is about.
     pub service_id: Option<ServiceId>,
+    /// Who confirms the pull requests that it opens.
+    pub governance_id: Option<PrGovernanceId>,
 }
 
 /// What a new automation is made from.
@@ -66,6 +73,8 @@ pub struct NewPrAutomation {
     pub links: PrAutomationLinksChange,
     /// What it asks and does.
     pub spec: PrAutomationSpecChange,
+    /// When its pull requests may be merged; pull requests that are there keep theirs.
+    pub merge_windows: Option<MergeWindows>,
     /// Who may do what with it, besides those who may in its project.
     pub bindings: BindingsChange,
 }
@@ -83,12 +92,14 @@ pub struct PrAutomationChange {
     pub links: PrAutomationLinksChange,
     /// What it asks and does.
     pub spec: PrAutomationSpecChange,
+    /// When its pull requests may be merged; pull requests that are there keep theirs.
+    pub merge_windows: Option<MergeWindows>,
     /// Who may do what with it.
     pub bindings: BindingsChange,
 }
 
 /// What changes of what an automation uses and is about; `None` leaves a part as it is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PrAutomationLinksChange {
     /// With which pull requests are opened; of a new one without: the default one of its project, or of the installation.
     pub connection_id: Option<ScmConnectionId>,
@@ -98,18 +109,21 @@ pub struct PrAutomationLinksChange {
     pub cluster_id: Option<ClusterId>,
     /// The service that it is about.
     pub service_id: Option<ServiceId>,
+    /// Who confirms the pull requests that it opens from then on.
+    pub governance_id: Change<PrGovernanceId>,
 }
 
 impl PrAutomationLinksChange {
     /// What `before` becomes.
     #[must_use]
     pub fn over(self, before: PrAutomationLinks) -> PrAutomationLinks {
-        let Self { connection_id, repository_id, cluster_id, service_id } = self;
+        let Self { connection_id, repository_id, cluster_id, service_id, governance_id } = self;
         PrAutomationLinks {
             connection_id: connection_id.unwrap_or(before.connection_id),
             repository_id: repository_id.or(before.repository_id),
             cluster_id: cluster_id.or(before.cluster_id),
             service_id: service_id.or(before.service_id),
+            governance_id: governance_id.over(before.governance_id),
         }
     }
 }

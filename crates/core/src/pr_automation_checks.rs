@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use crate::error::{Error, Result};
-use crate::form::check_questions;
+use crate::form::{FormQuestion, QuestionType, check_questions};
 use crate::pr_automation_spec::{
     PrAutomationSpec, PrConfirmation, PrCreates, PrDeletes, PrScript, PrSecretEntry, PrSecrets, PrTemplate,
     PrUpdates, PrVendor, PrVendorHelm, RegexReplacement, YamlOverlay,
 };
+use crate::pr_edit::{DocumentSelector, Edit, FileEdit, Format};
 
 /// Bytes of all of it, as JSON.
 const MAX_BYTES: usize = 512 << 10;
@@ -92,6 +93,7 @@ impl PrAutomationSpec {
             }
         }
         check_questions(configuration, is_variable)?;
+        check_flows(configuration)?;
         check_confirmation(confirmation.as_ref())?;
         check_secrets(secrets.as_ref())?;
         check_creates(creates)?;
@@ -148,6 +150,19 @@ fn is_variable(name: &str) -> Result<()> {
             "{told:?} must begin with a letter or _, and have letters, digits, _ and - only, at most 128"
         ),
     ))
+}
+
+/// There are no flows here, so no name of one is an answer.
+fn check_flows(questions: &[FormQuestion]) -> Result<()> {
+    match questions.iter().find(|question| question.kind == QuestionType::Flow && !question.optional) {
+        None => Ok(()),
+        Some(FormQuestion { name, .. }) => Err(Error::invalid(
+            "attributes.configuration",
+            format!(
+                "{name} asks for a FLOW, and there are none here, so that nobody could answer: use STRING, or make it optional"
+            ),
+        )),
+    }
 }
 
 fn check_icon(field: &'static str, address: Option<&str>) -> Result<()> {
@@ -248,11 +263,19 @@ fn check_secrets(secrets: Option<&PrSecrets>) -> Result<()> {
 }
 
 fn check_creates(PrCreates { git: _, templates }: &PrCreates) -> Result<()> {
+    const VERBATIM: &str = "attributes.creates.templates.verbatim";
     few("attributes.creates.templates", templates, MAX_STEPS)?;
-    for PrTemplate { source, destination, external: _, context: _, condition } in templates {
+    for PrTemplate { source, destination, external: _, context: _, verbatim, condition } in templates {
         check_path("attributes.creates.templates.source", source)?;
         check_path("attributes.creates.templates.destination", destination)?;
         within("attributes.creates.templates.condition", condition, MAX_REGEX)?;
+        few(VERBATIM, verbatim, MAX_STEPS)?;
+        for name in verbatim {
+            within(VERBATIM, name, 128)?;
+            if name.trim().is_empty() {
+                return Err(Error::invalid(VERBATIM, "must be names of answers"));
+            }
+        }
     }
     Ok(())
 }
@@ -261,6 +284,7 @@ fn check_updates(updates: &PrUpdates) -> Result<()> {
     let PrUpdates {
         regex_replacements,
         yaml_overlays,
+        edits,
         regexes,
         files,
         replace_template,
@@ -274,11 +298,16 @@ fn check_updates(updates: &PrUpdates) -> Result<()> {
         within("attributes.updates.regexReplacements.replacement", replacement, MAX_TEXT)?;
     }
     few("attributes.updates.yamlOverlays", yaml_overlays, MAX_STEPS)?;
-    for YamlOverlay { file, yaml, templated: _, list_merge: _, list_key } in yaml_overlays {
+    for YamlOverlay { file, yaml, templated: _, list_merge: _, list_key, document } in yaml_overlays {
         check_path("attributes.updates.yamlOverlays.file", file)?;
         within("attributes.updates.yamlOverlays.yaml", yaml, MAX_LONG)?;
         within("attributes.updates.yamlOverlays.listKey", list_key.as_deref().unwrap_or_default(), MAX_LINE)?;
+        // What is no other language by its name is edited as YAML.
+        let format = known_format(file).or_else(|| (!is_template(file)).then_some(Format::Yaml));
+        check_document("attributes.updates.yamlOverlays.document", document, format)?;
     }
+    few("attributes.updates.edits", edits, MAX_STEPS)?;
+    edits.iter().try_for_each(check_edit)?;
     for (field, all) in [("attributes.updates.regexes", regexes), ("attributes.updates.files", files)] {
         few(field, all, MAX_STEPS)?;
         all.iter().try_for_each(|regex| check_regex(field, regex))?;
@@ -287,15 +316,76 @@ fn check_updates(updates: &PrUpdates) -> Result<()> {
     within("attributes.updates.yq", yq, MAX_TEXT)
 }
 
+fn check_edit(FileEdit { file, format, document, edit }: &FileEdit) -> Result<()> {
+    const EDIT: &str = "attributes.updates.edits.edit";
+    check_path("attributes.updates.edits.file", file)?;
+    let format = format.or_else(|| known_format(file));
+    if format.is_none() && !is_template(file) {
+        return Err(Error::invalid(
+            "attributes.updates.edits.format",
+            format!("must be yaml, json, toml or hcl: the name {file:?} does not say it"),
+        ));
+    }
+    check_document("attributes.updates.edits.document", document, format)?;
+    let json = serde_json::to_string(edit).unwrap_or_default();
+    within(EDIT, &json, MAX_LONG)?;
+    let is_hcl = match edit {
+        Edit::Set { path, .. } | Edit::Delete { path } | Edit::Append { path, .. } => {
+            if path.is_empty() && format == Some(Format::Hcl) {
+                return Err(Error::invalid(EDIT, "must have a path: a file of HCL is no single value"));
+            }
+            false
+        }
+        Edit::Merge { .. } => false,
+        Edit::Express { path, expression } => {
+            if path.is_empty() || expression.trim().is_empty() {
+                return Err(Error::invalid(EDIT, "must have a path and an expression, such as var.region"));
+            }
+            true
+        }
+        Edit::Block { block, .. } => {
+            if block.trim().is_empty() {
+                return Err(Error::invalid(EDIT, "must have the type of a block, such as resource"));
+            }
+            true
+        }
+    };
+    if is_hcl && format.is_some_and(|format| format != Format::Hcl) {
+        return Err(Error::invalid(EDIT, "fits HCL alone: use the op set in other files"));
+    }
+    Ok(())
+}
+
+/// The language that the name of a file says, whatever its template becomes.
+fn known_format(file: &str) -> Option<Format> {
+    let last = file.rsplit(['}', '/']).next().unwrap_or_default();
+    Format::of(last)
+}
+
+/// Only YAML has more documents than one. A language that is not known yet is looked at once the name is rendered.
+fn check_document(field: &'static str, document: &DocumentSelector, format: Option<Format>) -> Result<()> {
+    let DocumentSelector { index: _, kind, name } = document;
+    for text in [kind, name] {
+        within(field, text.as_deref().unwrap_or_default(), MAX_LINE)?;
+    }
+    if !document.is_empty() && format.is_some_and(|format| format != Format::Yaml) {
+        return Err(Error::invalid(field, "fits YAML alone: other files have one document"));
+    }
+    Ok(())
+}
+
+fn is_template(text: &str) -> bool {
+    text.contains("{{") || text.contains("{%")
+}
+
 /// A regex that is no template is one already.
 fn check_regex(field: &'static str, text: &str) -> Result<()> {
     within(field, text, MAX_REGEX)?;
     if text.is_empty() {
         return Err(Error::invalid(field, "must not be empty: it would match everywhere"));
     }
-    let is_template = text.contains("{{") || text.contains("{%");
     let built = || regex::RegexBuilder::new(text).size_limit(1 << 20).nest_limit(100).build();
-    if !is_template && built().is_err() {
+    if !is_template(text) && built().is_err() {
         return Err(Error::invalid(field, "has a regular expression that cannot be read, or is too large"));
     }
     Ok(())
@@ -389,11 +479,22 @@ mod tests {
             "git": {"ref": "main", "folder": "templates", "files": []},
             "creates": {"templates": [
                 {"source": "web.yaml", "destination": "apps/{{ context.name }}.yaml", "external": true, "context": {"a": [1]},
-                 "condition": "kind == 'web'"},
+                 "verbatim": ["port"], "condition": "kind == 'web'"},
             ]},
             "updates": {
                 "regexReplacements": [{"file": "a.tf", "regex": "a(.*)", "replacement": "$1"}],
-                "yamlOverlays": [{"file": "a.yaml", "yaml": "a: 1", "templated": true, "listMerge": "APPEND", "listKey": "name"}],
+                "yamlOverlays": [{"file": "a.yaml", "yaml": "a: 1", "templated": true, "listMerge": "APPEND", "listKey": "name",
+                                  "document": {"index": 1, "kind": "Service", "name": "web"}}],
+                "edits": [
+                    {"file": "a.yaml", "document": {"kind": "Service"}, "edit": {"op": "set", "path": "spec.ports[name=web].port", "value": 80}},
+                    {"file": "a.json", "edit": {"op": "delete", "path": "a[0]"}},
+                    {"file": "Pipfile", "format": "toml", "edit": {"op": "merge", "path": "a", "value": {"b": [1]}, "lists": "APPEND"}},
+                    {"file": "b.yaml", "edit": {"op": "merge", "value": {"b": [{"name": "x"}]}, "key": "name"}},
+                    {"file": "c.yaml", "edit": {"op": "append", "path": "a", "value": {"name": "x"}, "key": "name"}},
+                    {"file": "a.tf", "edit": {"op": "express", "path": "provider.aws[alias=west].region", "expression": "var.region"}},
+                    {"file": "{{ context.name }}", "edit": {"op": "block", "path": "terraform", "block": "backend", "labels": ["s3"],
+                                                           "value": {"bucket": "x"}}},
+                ],
                 "regexes": ["a"], "files": ["b"], "replaceTemplate": "c", "matchStrategy": "RECURSIVE",
             },
             "deletes": {"files": ["old/*.yaml"], "folders": ["gone"]},
@@ -416,6 +517,9 @@ mod tests {
             json!({"title": "a", "message": "b", "creates": {"template": []}}),
             json!({"title": "a", "message": "b", "configuration": [{"name": "a", "type": "STRING", "kind": "x"}]}),
             json!({"title": "a", "message": "b", "updates": {"matchStrategy": "NONE"}}),
+            json!({"title": "a", "message": "b", "updates": {"edits": [{"file": "a.yaml", "edit": {"op": "put", "path": "a"}}]}}),
+            json!({"title": "a", "message": "b", "updates": {"edits": [{"file": "a.yaml", "edit": {"op": "delete", "path": "a[x"}}]}}),
+            json!({"title": "a", "message": "b", "updates": {"edits": [{"file": "a.yaml", "format": "xml", "edit": {"op": "delete", "path": "a"}}]}}),
         ] {
             assert!(serde_json::from_value::<PrAutomationSpec>(more.clone()).is_err(), "{more}");
         }
@@ -425,6 +529,8 @@ mod tests {
     fn bad_parts_are_named() {
         let long = "x".repeat(MAX_LONG + 1);
         let many = vec!["a"; MAX_STEPS + 1];
+        let edit = |file: &str, edit: Value| json!({"updates": {"edits": [{"file": file, "edit": edit}]}});
+        let delete = json!({"op": "delete", "path": "a"});
         let template = |source: &str, destination: &str| json!({"creates": {"templates": [{"source": source, "destination": destination, "external": false}]}});
         for (more, field) in [
             (json!({"title": " "}), "attributes.title"),
@@ -457,6 +563,41 @@ mod tests {
                 json!({"updates": {"regexReplacements": [{"file": "a", "regex": "(a{1000}){1000}", "replacement": ""}]}}),
                 "attributes.updates.regexReplacements.regex",
             ),
+            (edit("../a.yaml", delete.clone()), "attributes.updates.edits.file"),
+            (edit("Makefile", delete.clone()), "attributes.updates.edits.format"),
+            (edit("{{ context.name }}", delete.clone()), ""),
+            (
+                edit("{{ context.name }}.toml", json!({"op": "block", "block": "a"})),
+                "attributes.updates.edits.edit",
+            ),
+            (
+                edit("a.yaml", json!({"op": "express", "path": "a", "expression": "b"})),
+                "attributes.updates.edits.edit",
+            ),
+            (
+                edit("a.tf", json!({"op": "express", "path": "a", "expression": " "})),
+                "attributes.updates.edits.edit",
+            ),
+            (edit("a.tf", json!({"op": "block", "block": ""})), "attributes.updates.edits.edit"),
+            (edit("a.tf", json!({"op": "set", "path": "", "value": 1})), "attributes.updates.edits.edit"),
+            (
+                edit("a.yaml", json!({"op": "set", "path": "a", "value": long})),
+                "attributes.updates.edits.edit",
+            ),
+            (
+                json!({"updates": {"edits": [{"file": "a.json", "document": {"index": 0}, "edit": delete}]}}),
+                "attributes.updates.edits.document",
+            ),
+            (
+                json!({"updates": {"yamlOverlays": [{"file": "a.toml", "yaml": "a: 1", "document": {"kind": "Pod"}}]}}),
+                "attributes.updates.yamlOverlays.document",
+            ),
+            (
+                json!({"creates": {"templates": [{"source": "a", "destination": "b", "verbatim": [""]}]}}),
+                "attributes.creates.templates.verbatim",
+            ),
+            (json!({"configuration": [{"name": "team", "type": "FLOW"}]}), "attributes.configuration"),
+            (json!({"configuration": [{"name": "team", "type": "FLOW", "optional": true}]}), ""),
             (json!({"deletes": {"folders": ["."]}}), "attributes.deletes.folders"),
             (json!({"deletes": {"files": ["**"]}}), "attributes.deletes.files"),
             (json!({"deletes": {"files": many}}), "attributes.deletes.files"),

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::form::FormQuestion;
+use crate::pr_edit::{DocumentSelector, FileEdit};
 use crate::service::GitRef;
 
 /// What an automation is for.
@@ -87,7 +88,7 @@ pub struct PrAutomationSpec {
     /// What is confirmed before a pull request is opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirmation: Option<PrConfirmation>,
-    /// Secrets that have to be there.
+    /// The Secret that comes with a pull request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets: Option<PrSecrets>,
     /// Where external templates are in their repository.
@@ -130,7 +131,7 @@ pub struct PrChecklist {
     pub label: String,
 }
 
-/// Values of a `Secret` that has to be there: their names, never they themselves.
+/// A `Secret` that comes with a pull request: names of its values, never they themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct PrSecrets {
@@ -157,7 +158,7 @@ pub struct PrSecretEntry {
     /// What it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub documentation: Option<String>,
-    /// It is made by chance, and not asked.
+    /// The console generates it where it is not given.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub autogenerate: bool,
 }
@@ -187,6 +188,9 @@ pub struct PrTemplate {
     /// More context, for this one.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub context: Map<String, Value>,
+    /// Names of answers that may become more than one value of a YAML, JSON, TOML or HCL file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub verbatim: Vec<String>,
     /// When it is made; absent: always.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub condition: String,
@@ -202,6 +206,9 @@ pub struct PrUpdates {
     /// Then.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub yaml_overlays: Vec<YamlOverlay>,
+    /// Then: edits of single values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<FileEdit>,
     /// Regexes of the oldest form.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub regexes: Vec<String>,
@@ -263,6 +270,9 @@ pub struct YamlOverlay {
     /// The field by which items of lists are told apart; then `listMerge` is not looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub list_key: Option<String>,
+    /// Which document is meant.
+    #[serde(skip_serializing_if = "DocumentSelector::is_empty")]
+    pub document: DocumentSelector,
 }
 
 /// What becomes of lists.
@@ -355,7 +365,7 @@ pub struct PrAutomationSpecChange {
     pub configuration: Option<Vec<FormQuestion>>,
     /// What is confirmed before a pull request is opened.
     pub confirmation: Option<PrConfirmation>,
-    /// Secrets that have to be there.
+    /// The Secret that comes with a pull request.
     pub secrets: Option<PrSecrets>,
     /// Where external templates are in their repository.
     pub git: Option<GitRef>,
@@ -436,6 +446,6 @@ fn part<T: Default + PartialEq>(given: Option<T>, before: Option<T>) -> Option<T
     }
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::form::{FormQuestion, QuestionType};
-use crate::ids::{PrAutomationId, PrInstanceId, ProjectId, PullRequestId, ScmConnectionId};
+use crate::ids::{PrAutomationId, PrInstanceId, ProjectId, PullRequestId, RepositoryId, ScmConnectionId};
 use crate::page::Keyed;
 use crate::pr_automation_spec::PrAutomationSpec;
 
@@ -132,6 +132,43 @@ pub struct PrVersion {
     /// The commit of the repository that its own templates were read from, once that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub templates: Option<String>,
+    /// What it took from elsewhere; absent: that was not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<PrParts>,
+}
+
+/// What an automation takes from elsewhere, and which of it: the same again makes the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PrParts {
+    /// Templates of another repository.
+    pub templates: Option<PrTemplates>,
+    /// A chart.
+    pub chart: Option<PrChart>,
+}
+
+/// Templates of another repository, at a commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrTemplates {
+    /// The project whose rights they are read with.
+    pub project: ProjectId,
+    /// The repository.
+    pub repository: RepositoryId,
+    /// The commit.
+    pub sha: String,
+    /// The folder in it.
+    pub folder: String,
+}
+
+/// A chart, at the version that was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrChart {
+    /// The project whose rights it is read with.
+    pub project: ProjectId,
+    /// The version.
+    pub version: String,
+    /// Of what it holds.
+    pub digest: String,
 }
 
 /// Answers as they are kept: secret ones are not.
@@ -270,6 +307,17 @@ impl PrAutomationSpec {
         })
     }
 
+    /// Whether it takes templates, or a script, from another repository.
+    pub fn takes_templates(&self) -> bool {
+        self.creates.templates.iter().any(|template| template.external)
+            || self.lua.as_ref().is_some_and(|script| script.external)
+    }
+
+    /// Whether it takes something from elsewhere than the repository that it changes.
+    pub fn takes_parts(&self) -> bool {
+        self.takes_templates() || self.vendor.helm.is_some()
+    }
+
     /// SHA-256 in hex of what it asks and does, whatever it says about itself: two with the same one generate the same.
     ///
     /// # Errors
@@ -379,6 +427,33 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_from_elsewhere_is_kept_with_a_version() {
+        let version = PrVersion {
+            revision: 1,
+            digest: "d".to_owned(),
+            spec: spec(
+                json!({"vendor": {"helm": {"url": "https://charts.example.com", "chart": "web", "version": "1.x", "destination": "charts/web"}}}),
+            ),
+            templates: None,
+            parts: Some(PrParts {
+                templates: None,
+                chart: Some(PrChart {
+                    project: ProjectId::new(),
+                    version: "1.2.3".to_owned(),
+                    digest: "e".to_owned(),
+                }),
+            }),
+        };
+        assert!(version.spec.takes_parts() && !version.spec.takes_templates());
+        let json = serde_json::to_value(&version).unwrap();
+        assert_eq!(serde_json::from_value::<PrVersion>(json.clone()).unwrap(), version);
+        // One that was recorded before has none.
+        let mut before = json;
+        before.as_object_mut().unwrap().remove("parts");
+        assert_eq!(serde_json::from_value::<PrVersion>(before).unwrap().parts, None);
+    }
+
+    #[test]
     fn words_round_trip() {
         for state in PrInstanceState::ALL {
             assert_eq!(PrInstanceState::parse(state.as_str()), Some(state));
@@ -399,6 +474,7 @@ mod tests {
                 digest: String::new(),
                 spec: PrAutomationSpec::default(),
                 templates: None,
+                parts: None,
             };
             let instance = PrInstance {
                 id: PrInstanceId::new(),

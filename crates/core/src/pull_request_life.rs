@@ -72,6 +72,8 @@ pub struct PrChecks {
     pub failed: u32,
     /// Those that are not done.
     pub pending: u32,
+    /// The host has more than are read: the others may be bad.
+    pub incomplete: bool,
 }
 
 impl PrChecks {
@@ -79,7 +81,7 @@ impl PrChecks {
     pub const fn state(self) -> PrCheckState {
         match self {
             Self { failed: 1.., .. } => PrCheckState::Failed,
-            Self { pending: 1.., .. } => PrCheckState::Pending,
+            Self { pending: 1.., .. } | Self { incomplete: true, .. } => PrCheckState::Pending,
             Self { passed: 1.., .. } => PrCheckState::Passed,
             Self { .. } => PrCheckState::None,
         }
@@ -108,7 +110,8 @@ pub struct PrLinks {
 }
 
 /// How to merge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PrMergeMethod {
     /// With a merge commit.
     Merge,
@@ -224,20 +227,47 @@ impl HostPullRequest {
     }
 }
 
+/// How a pull request is found where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrPlace {
+    /// By its number at a git host.
+    Number(u64),
+    /// By its branch: plain git has no pull requests, and whoever has the repository merges the branch.
+    Branch,
+}
+
 impl PullRequest {
-    /// Its number at the host.
+    /// How it is found.
     ///
     /// # Errors
     /// [`Error::Conflict`] for one that the host does not have, or whose address names none.
-    pub fn number(&self) -> Result<u64> {
+    pub fn place(&self) -> Result<PrPlace> {
         if self.progress.phase != PrPhase::Opened {
             return Err(Error::conflict("the pull request is not open yet, or was not opened"));
         }
-        self.told.number().ok_or_else(|| {
+        if self.told.url.is_empty() {
+            return Ok(PrPlace::Branch);
+        }
+        self.told.number().map(PrPlace::Number).ok_or_else(|| {
             Error::conflict(
                 "the address of the pull request names no number of it: the console cannot read it",
             )
         })
+    }
+
+    /// Its number at the host.
+    ///
+    /// # Errors
+    /// As [`PullRequest::place`]; and for a branch of plain git.
+    pub fn number(&self) -> Result<u64> {
+        match self.place()? {
+            PrPlace::Number(number) => Ok(number),
+            PrPlace::Branch => Err(Error::conflict(format!(
+                "plain git has no pull requests, and {} is a branch there: merge it into {}, or delete it, with git, and the console sees so",
+                self.told.branch,
+                self.life.facts.base.as_deref().unwrap_or("the branch that it goes to"),
+            ))),
+        }
     }
 }
 
@@ -316,10 +346,13 @@ mod tests {
 
     #[test]
     fn the_worst_check_counts() {
-        let state = |passed, failed, pending| PrChecks { passed, failed, pending }.state();
+        let state = |passed, failed, pending| PrChecks { passed, failed, pending, incomplete: false }.state();
         assert_eq!(state(0, 0, 0), PrCheckState::None);
         assert_eq!(state(2, 0, 0), PrCheckState::Passed);
         assert_eq!(state(2, 0, 1), PrCheckState::Pending);
         assert_eq!(state(2, 1, 1), PrCheckState::Failed);
+        // What was not read is not good.
+        let cut = |failed| PrChecks { passed: 2, failed, incomplete: true, ..PrChecks::default() }.state();
+        assert_eq!((cut(0), cut(1)), (PrCheckState::Pending, PrCheckState::Failed));
     }
 }

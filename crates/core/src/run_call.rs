@@ -214,6 +214,9 @@ pub struct RunReport {
     pub changed: bool,
     /// The outputs, after an apply; absent where they were not read.
     pub outputs: Option<Vec<OutputReport>>,
+    /// It ended because its Pod was told to end: deleted, or evicted.
+    #[serde(default)]
+    pub interrupted: bool,
 }
 
 /// One output.

@@ -293,6 +293,11 @@ impl ScmSpec {
         self.repositories.iter().any(|pattern| pattern.matches(slug))
     }
 
+    /// Whether every repository of this organization, group or project may be touched; with `below`, those of the groups in it, too.
+    pub fn allows_all(&self, owner: &str, below: bool) -> bool {
+        self.repositories.iter().any(|pattern| pattern.covers(owner, below))
+    }
+
     fn check_words(&self) -> Result<()> {
         let Self { owner, username, github, azure, bitbucket_datacenter, .. } = self;
         let app = |part: fn(&GithubApp) -> &String| github.as_ref().map(part);
@@ -437,10 +442,24 @@ impl RepositoryPattern {
         let fits = if below { slug.len() > parts.len() } else { slug.len() == parts.len() };
         fits && parts.iter().zip(&slug).all(|(part, segment)| matches(part, segment))
     }
+
+    /// Whether all repositories of this owner are some of these.
+    fn covers(&self, owner: &str, below: bool) -> bool {
+        let owner = owner.to_ascii_lowercase();
+        let Ok(owner) = segments(&owner) else { return false };
+        let pattern = self.0.to_ascii_lowercase();
+        let mut parts: Vec<&str> = pattern.split('/').collect();
+        let fits = match parts.pop() {
+            Some("**") => owner.len() >= parts.len(),
+            Some("*") => !below && owner.len() == parts.len(),
+            _ => false,
+        };
+        fits && parts.iter().zip(&owner).all(|(part, segment)| matches(part, segment))
+    }
 }
 
 /// The segments of a slug.
-fn segments(slug: &str) -> Result<Vec<&str>, NameError> {
+pub(crate) fn segments(slug: &str) -> Result<Vec<&str>, NameError> {
     if slug.len() > LONGEST_SLUG {
         return Err(NameError::of(format!("must be at most {LONGEST_SLUG} bytes")));
     }
@@ -533,6 +552,29 @@ mod tests {
             ("**", "My Project/web", true),
         ] {
             assert_eq!(allows(patterns, slug), expected, "{patterns} {slug}");
+        }
+    }
+
+    #[test]
+    fn a_connection_touches_all_of_an_owner_where_a_pattern_says_so() {
+        for (patterns, owner, flat, below) in [
+            ("", "acme", false, false),
+            ("acme/shop", "acme", false, false),
+            ("acme/infra-*", "acme", false, false),
+            ("acme/*", "Acme", true, false),
+            ("acme/*", "acme/team", false, false),
+            ("acme/**", "acme", true, true),
+            ("acme/**", "acme/team", true, true),
+            ("acme/**", "acme-evil", false, false),
+            ("acme/team/**", "acme", false, false),
+            ("*/*", "acme", true, false),
+            ("**", "acme", true, true),
+            ("**", "../acme", false, false),
+        ] {
+            let repositories = patterns.split_whitespace().map(|text| text.parse().unwrap()).collect();
+            let spec = ScmSpec { repositories, ..ScmSpec::default() };
+            let told = (spec.allows_all(owner, false), spec.allows_all(owner, true));
+            assert_eq!(told, (flat, below), "{patterns} {owner}");
         }
     }
 

@@ -7,12 +7,14 @@ use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::ids::{ProjectId, ScmConnectionId, ScmWebhookId};
 use crate::page::Keyed;
-use crate::scm_connection::{ScmConnection, ScmSpec, ScmType};
+use crate::scm_connection::{ScmConnection, ScmSpec, ScmType, segments};
 
 /// The shortest secret that is taken: who guesses it can make the console look at repositories.
 const SHORTEST_SECRET: usize = 16;
 /// The longest.
 const LONGEST_SECRET: usize = 1024;
+/// Bytes of what a webhook is registered for.
+const LONGEST_OWNER: usize = 255;
 
 /// A webhook. Its secret is sealed in the store and never part of this.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +75,90 @@ pub struct NewScmWebhook {
     pub owner: String,
 }
 
+/// Of what a host has a webhook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScmWebhookScope {
+    /// Of one repository, by its slug.
+    Repository(String),
+    /// Of all repositories of an organization, a group, a workspace or a project.
+    Organization(String),
+}
+
+impl ScmWebhookScope {
+    /// The same in full, where the connection may touch what the webhook would tell of.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what is no name, for what the connection may not touch, and for hosts that send no webhooks.
+    pub fn checked(self, connection: &ScmConnection) -> Result<Self> {
+        let ScmConnection { kind, spec, name, .. } = connection;
+        if *kind == ScmType::Plain {
+            return Err(Error::invalid(
+                "connectionId",
+                "must be of a host that sends webhooks: PLAIN is git alone",
+            ));
+        }
+        // A pattern is no name, though it looks like a slug.
+        let is_name =
+            |text: &str| text.len() <= LONGEST_OWNER && !text.contains('*') && segments(text).is_ok();
+        match self {
+            Self::Repository(text) => {
+                let slug = spec.slug(text.trim()).ok().filter(|slug| is_name(slug)).ok_or_else(|| {
+                    Error::invalid("repository", "must be a repository with its owner, such as acme/shop")
+                })?;
+                if !spec.allows(&slug) {
+                    let why = format!(
+                        "is {slug}, which the connection {name} may not touch: its repositories do not name it"
+                    );
+                    return Err(Error::invalid("repository", why));
+                }
+                Ok(Self::Repository(slug))
+            }
+            Self::Organization(text) => {
+                let field = "organization";
+                let owner = text.trim();
+                if !is_name(owner) {
+                    return Err(Error::invalid(
+                        field,
+                        "must be an organization, a group or a project, such as acme",
+                    ));
+                }
+                // GitLab tells of the groups in a group, too.
+                let below = *kind == ScmType::Gitlab;
+                if !spec.allows_all(owner, below) {
+                    let all = if below { "**" } else { "*" };
+                    let why = format!(
+                        "has repositories that the connection {name} may not touch: allow it {owner}/{all}, or name single repositories"
+                    );
+                    return Err(Error::invalid(field, why));
+                }
+                Ok(Self::Organization(owner.to_owned()))
+            }
+        }
+    }
+
+    /// Whose repositories the webhook tells of, as [`ScmWebhook::owner`] says it.
+    pub fn owner(&self, connection: &ScmConnection) -> String {
+        // There all projects are in the organization of the connection.
+        if let Some(azure) = &connection.spec.azure {
+            return azure.organization.clone();
+        }
+        match self {
+            Self::Repository(slug) => {
+                slug.rsplit_once('/').map_or(slug.as_str(), |(owner, _)| owner).to_owned()
+            }
+            Self::Organization(owner) => owner.clone(),
+        }
+    }
+
+    /// What it is called.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Repository(slug) => slug,
+            Self::Organization(owner) => owner,
+        }
+    }
+}
+
 /// The word of a type in the address of a webhook.
 pub const fn word(kind: ScmType) -> &'static str {
     match kind {
@@ -122,6 +208,9 @@ pub fn identities(kind: ScmType, spec: &ScmSpec, slug: &str) -> Vec<String> {
         (None, _) => "",
     };
     let folder = folder.trim_end_matches('/').to_owned();
+    // Servers of plain git name the folder, whose ending no identity has.
+    let plain = slug.strip_suffix(".git").filter(|_| kind == ScmType::Plain);
+    let slug = plain.unwrap_or(slug);
     let at = |path: String| {
         let path = if folder.is_empty() { path } else { format!("{folder}/{path}") };
         format!("{host}/{path}").to_lowercase()
@@ -156,6 +245,16 @@ mod tests {
     use super::*;
     use crate::repository::RepositoryUrl;
     use crate::scm_connection::{AzureDevops, ScmHeld};
+
+    #[test]
+    fn a_repository_of_plain_git_is_the_one_at_its_address() {
+        let base_url = Some("https://git.example.com/srv".to_owned());
+        let spec = ScmSpec { base_url, ..ScmSpec::default() };
+        let url: RepositoryUrl = "https://git.example.com/srv/acme/fleet.git".parse().unwrap();
+        for slug in ["acme/fleet.git", "acme/fleet"] {
+            assert!(identities(ScmType::Plain, &spec, slug).contains(&url.identity()), "{slug}");
+        }
+    }
 
     fn connection(kind: ScmType, patterns: &[&str]) -> ScmConnection {
         ScmConnection {
@@ -207,6 +306,40 @@ mod tests {
             "of another connection"
         );
         assert!(!webhook(&connection(ScmType::Github, &[]), "acme").is_believed(&of, "acme/shop"));
+    }
+
+    #[test]
+    fn a_webhook_is_registered_where_its_connection_reaches() {
+        let repository = |text: &str| ScmWebhookScope::Repository(text.to_owned());
+        let organization = |text: &str| ScmWebhookScope::Organization(text.to_owned());
+        let field = |scope: ScmWebhookScope, of: &ScmConnection| match scope.checked(of) {
+            Ok(scope) => format!("{} {}", scope.owner(of), scope.as_str()),
+            Err(Error::Invalid { field, .. }) => field.into_owned(),
+            Err(other) => panic!("{other:?}"),
+        };
+        let of = connection(ScmType::Github, &["acme/shop", "Team/*"]);
+        assert_eq!(field(repository("acme/shop"), &of), "acme acme/shop");
+        assert_eq!(field(repository("acme/other"), &of), "repository");
+        assert_eq!(field(repository("shop"), &of), "repository");
+        assert_eq!(field(repository("acme/../shop"), &of), "repository");
+        assert_eq!(field(organization("acme"), &of), "organization");
+        assert_eq!(field(organization("team"), &of), "team team");
+        for bad in ["", "*", "a/../b", "a/*"] {
+            assert_eq!(field(organization(bad), &connection(ScmType::Github, &["**"])), "organization");
+        }
+        assert_eq!(field(repository("team/*"), &of), "repository");
+        let of = connection(ScmType::Gitlab, &["acme/*", "group/**"]);
+        assert_eq!(field(organization("acme"), &of), "organization", "its groups have others");
+        assert_eq!(field(organization("group/team"), &of), "group/team group/team");
+        assert_eq!(field(repository("group/team/web"), &of), "group/team group/team/web");
+        let mut of = connection(ScmType::AzureDevops, &["shop/*"]);
+        let azure =
+            AzureDevops { username: "bot".into(), organization: "acme".into(), project: "shop".into() };
+        of.spec.azure = Some(azure);
+        assert_eq!(field(repository("web"), &of), "acme shop/web");
+        assert_eq!(field(organization("shop"), &of), "acme shop");
+        assert_eq!(field(organization("acme"), &of), "organization");
+        assert_eq!(field(repository("acme/shop"), &connection(ScmType::Plain, &["**"])), "connectionId");
     }
 
     #[test]

@@ -65,6 +65,7 @@ impl StackSpec {
             definition_id,
             exec,
             pull_request: _,
+            preview,
         } = self;
         if definition_id.is_some() && tool != StackTool::Custom {
             return Err(Error::invalid("attributes.definitionId", "is of CUSTOM stacks only"));
@@ -77,6 +78,9 @@ impl StackSpec {
         }
         if exec.is_some() {
             return Err(Error::invalid("attributes.exec", "is of runs, and not of stacks"));
+        }
+        if preview.is_some() {
+            return Err(Error::invalid("attributes.preview", "is of runs, and not of stacks"));
         }
         check_path("attributes.workdir", workdir)?;
         check_dependencies(dependencies, variables)?;

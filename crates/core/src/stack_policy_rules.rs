@@ -325,6 +325,8 @@ pub enum ViolationSource {
     Stack,
     /// Trivy's.
     Trivy,
+    /// That of a program in the Job of another client's runner.
+    Runner,
 }
 
 impl ViolationSource {
@@ -334,6 +336,7 @@ impl ViolationSource {
             Self::Project => "project",
             Self::Stack => "stack",
             Self::Trivy => "trivy",
+            Self::Runner => "runner",
         }
     }
 }

@@ -112,7 +112,7 @@ impl StackSpec {
     #[must_use]
     pub fn for_pull_request(&self, pull: RunPullRequest) -> Self {
         if !pull.checked_only {
-            return Self { pull_request: Some(pull), actor: None, ..self.clone() };
+            return Self { pull_request: Some(pull), preview: None, actor: None, ..self.clone() };
         }
         let StackConfiguration { image, version, tag, terraform, .. } = self.configuration.clone();
         let JobSpec { namespace, node_selector, tolerations, requests, limits, .. } = self.job.clone();

@@ -68,6 +68,34 @@ pub enum RunTrigger {
     Manual,
 }
 
+/// What the runs of a stack are of, in lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RunGroup {
+    /// The stack itself: its plans, applies and destructions.
+    Stack,
+    /// Pull requests and previews of them: plans that nothing comes of.
+    PullRequest,
+    /// Looks for drift.
+    Drift,
+    /// Commands that somebody gave it.
+    Commands,
+}
+
+impl RunGroup {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Stack, Self::PullRequest, Self::Drift, Self::Commands];
+
+    /// Of which a run is, by what it is to do and what made it.
+    pub const fn of(kind: RunKind, trigger: RunTrigger) -> Self {
+        match (kind, trigger) {
+            (_, RunTrigger::PullRequest) => Self::PullRequest,
+            (RunKind::Drift, _) => Self::Drift,
+            (RunKind::Commands, _) => Self::Commands,
+            (RunKind::Apply | RunKind::DryRun | RunKind::Destroy, _) => Self::Stack,
+        }
+    }
+}
+
 /// How far a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -188,9 +216,16 @@ pub struct RunSource {
     pub message: String,
     /// Name of its author.
     pub author: String,
-    /// E-mail addresses of its author and of whoever committed it, as the commit says.
+    /// E-mail addresses of its author and of whoever committed it, as the commit says. Where people may not approve what is their own: of all
+    /// whose commits change the code since the commit that was applied last.
     #[serde(default)]
     pub emails: Vec<String>,
+    /// There are more of them than can be told.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more_emails: bool,
+    /// The commits that were looked at for that, also those that do not change the code.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commits: Vec<String>,
     /// Digest of everything that the code reaches in the repository.
     pub closure_digest: String,
     /// SHA-256, in hex, of the artifact.

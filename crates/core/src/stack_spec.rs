@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fleet_plan::RunPreview;
 use crate::ids::{StackDefinitionId, UserId};
 use crate::stack_cron::{StackCron, StackDriftSettings};
 use crate::stack_dependency::StackDependency;
@@ -57,6 +58,9 @@ pub struct StackSpec {
     /// Of a run that plans a pull request: which. A stack has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<RunPullRequest>,
+    /// Of a run that plans a preview: which, and its code. A stack has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview: Option<RunPreview>,
 }
 
 /// Who has to agree to a plan.
@@ -191,7 +195,7 @@ pub struct TerraformConfiguration {
     pub approve_empty: Option<bool>,
     /// Run `tofu`; absent: yes, unless it says `false`, which runs `terraform`.
     pub tofu: Option<bool>,
-    /// Kept for other clients; the tool's own settings decide.
+    /// Nothing but `false` can be given; an earlier build took it, and nothing came of it.
     pub tofu_registry: Option<bool>,
 }
 

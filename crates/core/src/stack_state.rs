@@ -67,7 +67,7 @@ pub struct StateLock {
     pub info: String,
     /// What the tool is doing.
     pub operation: String,
-    /// The user and the machine that the tool runs as.
+    /// The user and the machine that the tool runs as; of a run also which of its Jobs that is.
     pub who: String,
     /// Whose credential took it, as the audit log names them.
     pub author: String,

@@ -7,8 +7,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::error::{Error, Result};
 use crate::ids::{StackId, StackRunId, UserId};
 use crate::run_call::RunReport;
-use crate::stack_run::{RunApproval, RunKind, RunPhase, RunPlan, RunStatus, StackRun};
-use crate::stack_spec::StackApproval;
+use crate::stack_run::{RunApproval, RunKind, RunPhase, RunPlan, RunStatus, RunStep, StackRun, StepStatus};
+use crate::stack_spec::{StackApproval, Stage};
 
 /// A Job that was not heard of for so long is lost.
 const SILENT: TimeDelta = TimeDelta::seconds(60);
@@ -28,18 +28,24 @@ pub enum Turn {
     Waits,
     /// The second Job applies the plan.
     Applies,
-    /// Nothing was applied: another Job of this phase.
+    /// Nothing was applied: another Job of this phase. Only where that is still so when it is carried out.
     Again(String),
+    /// It is over, and nothing was applied. Only where that is still so when it is carried out.
+    Unbegun(RunStatus, String),
 }
 
 /// What follows when a Job says how it ended.
 pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
-    let RunReport { succeeded, cancelled, error, changed, outputs: _ } = report;
+    let RunReport { succeeded, cancelled, error, changed, outputs: _, interrupted } = report;
     let told = |otherwise: &str| error.clone().unwrap_or_else(|| otherwise.to_owned());
     match run.phase {
         RunPhase::Plan => {
             if *cancelled || run.cancel_asked {
                 return Turn::Over(RunStatus::Cancelled, Some(told("it was cancelled; nothing was applied")));
+            }
+            // As where it could not say so any more.
+            if !succeeded && *interrupted {
+                return after_loss(run, &told("its Pod was told to end"), true);
             }
             if !succeeded {
                 return Turn::Over(RunStatus::Failed, Some(told("the plan failed; nothing was applied")));
@@ -57,6 +63,10 @@ pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
             }
         }
         RunPhase::Apply => {
+            // As where it could not say so: nothing was applied yet.
+            if !succeeded && !cancelled && *interrupted && !changed {
+                return after_loss(run, &told("its Pod was told to end"), false);
+            }
             let status = match (succeeded, *cancelled) {
                 (true, false) => return Turn::Over(RunStatus::Successful, None),
                 (_, true) => RunStatus::Cancelled,
@@ -88,27 +98,50 @@ pub fn changes_nothing(run: &StackRun, plan: &RunPlan) -> bool {
 
 const MAY_HAVE_CHANGED: &str = "it may have changed something: look at the state's rejected versions and errored.tfstate, then plan again";
 
-/// What follows when a Job is gone, or was not heard of, and did not say how it ended. `spoken`: it had been given its input.
-pub fn after_loss(run: &StackRun, why: &str, spoken: bool) -> Turn {
-    let applies = run.phase == RunPhase::Apply && spoken;
-    if applies {
+/// The steps of the Job of a run that it may not do twice: of an apply the commands that change something, of commands that somebody gave each
+/// one.
+fn done_once<'a>(run: &'a StackRun, steps: &'a [RunStep]) -> impl Iterator<Item = &'a RunStep> {
+    let counts = move |stage| match stage {
+        Stage::Init => false,
+        Stage::Plan | Stage::Verify => runs_commands(run),
+        Stage::Apply | Stage::Destroy => run.phase == RunPhase::Apply || runs_commands(run),
+    };
+    steps.iter().filter(move |step| step.phase == run.phase && counts(step.stage))
+}
+
+/// Whether something has begun of what the Job of a run may not do twice, by its steps. The console's own harness says that a step runs before it
+/// starts its command; of the runner of another client the first of these steps counts as begun with its Job.
+pub fn has_begun(run: &StackRun, steps: &[RunStep]) -> bool {
+    done_once(run, steps).any(|step| step.status != StepStatus::Pending)
+}
+
+/// The first step of the Job of a run that it may not do twice, where none of them has begun.
+pub fn first_to_begin(run: &StackRun, steps: &[RunStep]) -> Option<u32> {
+    let first = done_once(run, steps).min_by_key(|step| step.index)?;
+    (!has_begun(run, steps)).then_some(first.index)
+}
+
+/// What follows when a Job is gone, or was not heard of, and did not say how it ended. `begun`: what [`has_begun`] says of it; a Job that was
+/// not given its input has begun nothing.
+pub fn after_loss(run: &StackRun, why: &str, begun: bool) -> Turn {
+    if begun && run.phase == RunPhase::Apply {
         let status = if run.cancel_asked { RunStatus::Cancelled } else { RunStatus::Failed };
         return Turn::Over(status, Some(format!("{why}; {MAY_HAVE_CHANGED}")));
     }
     // Nobody knows what commands do that somebody gave, nor whether they may do it twice.
-    if spoken && runs_commands(run) {
+    if begun && runs_commands(run) {
         let status = if run.cancel_asked { RunStatus::Cancelled } else { RunStatus::Failed };
         let told = format!("{why}; its commands may have run, and are not run again by themselves");
         return Turn::Over(status, Some(told));
     }
     if run.cancel_asked {
-        return Turn::Over(RunStatus::Cancelled, Some(format!("{why}; nothing was applied")));
+        return Turn::Unbegun(RunStatus::Cancelled, format!("{why}; nothing was applied"));
     }
     if run.attempt < ATTEMPTS {
         Turn::Again(format!("{why}; nothing was applied, so it is tried again"))
     } else {
         let error = format!("{why}, {} times in a row; nothing was applied", run.attempt);
-        Turn::Over(RunStatus::Failed, Some(error))
+        Turn::Unbegun(RunStatus::Failed, error)
     }
 }
 
@@ -135,9 +168,28 @@ pub struct OpenRun {
     pub approvals: Vec<RunApproval>,
     /// Who has to.
     pub approval: StackApproval,
+    /// Whose its code is cannot be told, where it waits for people.
+    pub more_emails: bool,
 }
 
 impl OpenRun {
+    /// Since when it has its time, and how long that is: until then it may go on as it is. None where it has all the time, or where the
+    /// signs of life of its Job count.
+    pub fn term(&self) -> Option<(DateTime<Utc>, TimeDelta)> {
+        match self.status {
+            RunStatus::Queued => {
+                (!self.is_prepared && !self.is_held).then_some((self.created_at, UNPREPARED))
+            }
+            RunStatus::Pending => Some((self.heartbeat_at.unwrap_or(self.created_at), UNSTARTED)),
+            RunStatus::PendingApproval => {
+                let seconds = wait(&self.approval);
+                let plan = self.plan.as_ref().filter(|_| seconds > 0);
+                plan.map(|plan| (plan.at, TimeDelta::seconds(seconds)))
+            }
+            RunStatus::Running | RunStatus::Successful | RunStatus::Failed | RunStatus::Cancelled => None,
+        }
+    }
+
     /// Whether [`tend`] may have something to say of it.
     pub fn is_due(&self, now: DateTime<Utc>) -> bool {
         let Self {
@@ -151,32 +203,55 @@ impl OpenRun {
             plan,
             approvals,
             approval,
+            more_emails,
         } = self;
         let since = heartbeat_at.unwrap_or(*created_at);
         match status {
-            RunStatus::Queued => !is_prepared && !is_held && now - *created_at > UNPREPARED,
-            RunStatus::Pending => now - since > UNSTARTED,
+            RunStatus::Queued => !is_prepared && !is_held && (now - *created_at).abs() > UNPREPARED,
+            RunStatus::Pending => (now - since).abs() > UNSTARTED,
             RunStatus::Running => (now - since).abs() > SILENT,
-            RunStatus::PendingApproval => plan
-                .as_ref()
-                .is_some_and(|plan| agree(plan, approvals, approval) || lapses(plan, approval, now)),
+            RunStatus::PendingApproval => plan.as_ref().is_some_and(|plan| {
+                agree(plan, approvals, approvers_by(approval, *more_emails)) || lapses(plan, approval, now)
+            }),
             RunStatus::Successful | RunStatus::Failed | RunStatus::Cancelled => false,
         }
     }
 }
 
-/// What is to be done about a run now, if anything is. `cluster` and `heard` are the name of its cluster and when its agent was last heard of.
-pub fn tend(run: &StackRun, cluster: &str, heard: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Option<Turn> {
+/// How long a console has to watch a run before the time of this length is over that it has, of which so much had gone by `before`, by the
+/// clock. That may have jumped, or the console was away while there was nobody who could have done anything: some of the time is watched in
+/// any case.
+pub fn watch_needed(term: TimeDelta, before: TimeDelta) -> TimeDelta {
+    term.min(UNSTARTED).max(term - before)
+}
+
+/// What is known of the surroundings of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Around<'a> {
+    /// The name of its cluster.
+    pub cluster: &'a str,
+    /// When the agent of that was last heard of.
+    pub heard: Option<DateTime<Utc>>,
+    /// What [`has_begun`] says of its Job.
+    pub begun: bool,
+}
+
+/// What is to be done about a run now, if anything is, by the clock. Where that may have jumped, whoever asks has watched it long enough.
+pub fn tend(run: &StackRun, around: &Around<'_>, now: DateTime<Utc>) -> Option<Turn> {
+    let Around { cluster, heard, begun } = *around;
     let since = run.heartbeat_at.unwrap_or(run.created_at);
     match run.status {
         RunStatus::Queued
-            if run.source.is_none() && !run.waits_for_others() && now - run.free_since() > UNPREPARED =>
+            if run.source.is_none()
+                && !run.waits_for_others()
+                && (now - run.free_since()).abs() > UNPREPARED =>
         {
             let why = run.error.clone().unwrap_or_else(|| "nobody came to it".to_owned());
             let error = format!("its code could not be put together in {}: {why}", told(UNPREPARED));
             Some(Turn::Over(RunStatus::Failed, Some(error)))
         }
-        RunStatus::Pending if now - since > UNSTARTED => {
+        // Also one of a time to come: a clock was set back.
+        RunStatus::Pending if (now - since).abs() > UNSTARTED => {
             let agent = match heard {
                 None => "it was never heard of".to_owned(),
                 Some(at) => format!("it was last heard of at {}", at.to_rfc3339()),
@@ -188,10 +263,10 @@ pub fn tend(run: &StackRun, cluster: &str, heard: Option<DateTime<Utc>>, now: Da
             );
             Some(Turn::Over(RunStatus::Failed, Some(error)))
         }
-        // Also where it was heard of in the future: a clock was set back, and would have to come there again first.
+        // The same: it would have to come there again first.
         RunStatus::Running if (now - since).abs() > SILENT => {
             let silence = (now - since).abs();
-            Some(after_loss(run, &format!("the harness was not heard of for {}", told(silence)), true))
+            Some(after_loss(run, &format!("the harness was not heard of for {}", told(silence)), begun))
         }
         // First: those who agreed did so in time, and the console that was to carry it out ended.
         RunStatus::PendingApproval if is_approved(run) => Some(Turn::Applies),
@@ -262,9 +337,9 @@ pub fn check_approver(run: &StackRun, approver: &Approver<'_>, now: DateTime<Utc
             ));
         }
         let mut emails = run.source.iter().flat_map(|source| &source.emails);
-        if emails.any(|email| email.eq_ignore_ascii_case(person(name))) {
+        if emails.any(|email| names(name).any(|name| email.eq_ignore_ascii_case(name))) {
             return Err(Error::forbidden(
-                "you wrote or committed the code of this run: somebody else has to approve it",
+                "you wrote, committed or merged code of this run: somebody else has to approve it",
             ));
         }
     }
@@ -278,15 +353,26 @@ pub fn is_approved(run: &StackRun) -> bool {
 
 /// The same, where only these approvals count.
 pub fn is_approved_by(run: &StackRun, approvals: &[RunApproval]) -> bool {
-    run.plan.as_ref().is_some_and(|plan| agree(plan, approvals, &run.snapshot.spec.approval))
+    run.plan.as_ref().is_some_and(|plan| agree(plan, approvals, approvers(run)))
 }
 
-/// Of those who agreed, enough did so to this plan.
-fn agree(plan: &RunPlan, approvals: &[RunApproval], approval: &StackApproval) -> bool {
+/// How many people have to agree to the plan of a run. Where nobody approves what is their own, and it cannot be told whose the code is, one more
+/// than the stack asks for: whoever wrote it is not alone then.
+pub fn approvers(run: &StackRun) -> u32 {
+    let more_emails = run.source.as_ref().is_some_and(|source| source.more_emails);
+    approvers_by(&run.snapshot.spec.approval, more_emails)
+}
+
+fn approvers_by(approval: &StackApproval, more_emails: bool) -> u32 {
+    approval.approvers.max(1).saturating_add(u32::from(approval.forbid_self && more_emails))
+}
+
+/// Of those who agreed, so many did so to this plan.
+fn agree(plan: &RunPlan, approvals: &[RunApproval], approvers: u32) -> bool {
     let agreed: Vec<_> = approvals.iter().filter(|approval| approval.digest == plan.digest).collect();
     let users: BTreeSet<UserId> = agreed.iter().map(|approval| approval.user_id).collect();
     let people: BTreeSet<&str> = agreed.iter().map(|approval| person(&approval.by)).collect();
-    users.len().min(people.len()) as u64 >= u64::from(approval.approvers.max(1))
+    users.len().min(people.len()) as u64 >= u64::from(approvers)
 }
 
 /// Who acts under a name of the audit log: whoever assumed a service account, also over others. Somebody and the accounts that they assume
@@ -294,6 +380,11 @@ fn agree(plan: &RunPlan, approvals: &[RunApproval], approval: &StackApproval) ->
 pub fn person(name: &str) -> &str {
     let last = name.rsplit_once(" (assumed by ").map_or(name, |(_, by)| by);
     last.trim_end_matches(')')
+}
+
+/// All who act under a name of the audit log, by their addresses: an account, and whoever assumed it.
+pub fn names(name: &str) -> impl Iterator<Item = &str> {
+    name.split(" (assumed by ").map(|name| name.trim_end_matches(')'))
 }
 
 /// The plan waited for too long.

@@ -133,8 +133,10 @@ impl Contract {
     pub const REFERENCES: Self = Self(3);
     /// Runs of stacks.
     pub const RUNS: Self = Self(4);
+    /// Secrets of automations.
+    pub const SECRETS: Self = Self(5);
     /// The newest one that the console speaks.
-    pub const NEWEST: Self = Self::RUNS;
+    pub const NEWEST: Self = Self::SECRETS;
 }
 
 /// The source of a revision, shared by all services that moved to it together.

@@ -48,6 +48,9 @@ pub trait BlobStore: Send + Sync + 'static {
     /// time between storing a blob and naming it in the database.
     fn collect(&self, live: HashSet<Digest>, spare: Duration) -> Answer<'_, Collected>;
 
+    /// Removes those of these blobs that were stored more than `spare` ago, as [`BlobStore::collect`] does.
+    fn forget(&self, these: HashSet<Digest>, spare: Duration) -> Answer<'_, u64>;
+
     /// Keeps a note under a name. Notes are no blobs: they have no digest, are few and small, and no collection removes them. Both
     /// names are of letters, digits, `-` and `.`, and begin with none of the last two.
     ///
@@ -187,6 +190,10 @@ impl BlobStore for DiskBlobs {
 
     fn collect(&self, live: HashSet<Digest>, spare: Duration) -> Answer<'_, Collected> {
         self.run("collecting blobs", move |disk| disk.collect(&live, spare))
+    }
+
+    fn forget(&self, these: HashSet<Digest>, spare: Duration) -> Answer<'_, u64> {
+        self.run("removing blobs", move |disk| disk.forget(&these, spare))
     }
 
     fn put_note(&self, folder: &str, name: &str, content: Vec<u8>) -> Answer<'_, ()> {
@@ -333,6 +340,24 @@ impl Disk {
             }
         }
         Ok(collected)
+    }
+
+    fn forget(&self, these: &HashSet<Digest>, spare: Duration) -> Result<u64> {
+        let mut removed = 0;
+        for digest in these {
+            let path = self.path(*digest);
+            let Ok(metadata) = fs::metadata(&path) else { continue };
+            if age(&metadata) < spare {
+                continue;
+            }
+            match fs::remove_file(&path) {
+                Ok(()) => removed += 1,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(Error::io("cannot remove", &path, e)),
+            }
+            self.memory.remove(digest);
+        }
+        Ok(removed)
     }
 }
 

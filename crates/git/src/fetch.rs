@@ -6,7 +6,7 @@
 use std::{
     ffi::{OsStr, OsString},
     fs,
-    io::{self, Seek as _, Write as _},
+    io::{self, Read as _, Seek as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
@@ -29,6 +29,9 @@ use crate::{
 
 /// How much of what git says is kept.
 const STDERR_BYTES: usize = 64 << 10;
+
+/// How much of what git writes is read.
+const OUTPUT_BYTES: u64 = 1 << 20;
 
 /// How long git may take to tidy up after it was asked to stop.
 const GRACE: Duration = Duration::from_millis(500);
@@ -139,14 +142,32 @@ impl Run<'_> {
 
     /// Makes what a stream of `git fast-import` tells.
     pub(crate) async fn import(&self, stream: &[u8]) -> Result<()> {
+        let arguments = ["fast-import", "--quiet", "--force", "--done"];
+        let streams = (self.given(stream)?.into(), Stdio::null());
+        self.git_reading(&arguments, None, &Route::default(), streams).await
+    }
+
+    /// Runs git on the mirror alone, with this to read: how it ended, and what it wrote either way.
+    pub(crate) async fn asked(&self, arguments: &[&str], input: &[u8]) -> Result<(Result<()>, Vec<u8>)> {
+        let trouble = |e| Error::io("cannot keep what git writes in", self.sessions, e);
+        let mut output = tempfile::tempfile_in(self.sessions).map_err(trouble)?;
+        let written = output.try_clone().map_err(trouble)?;
+        let streams = (self.given(input)?.into(), written.into());
+        let ended = self.git_reading(arguments, None, &Route::default(), streams).await;
+        let mut said = Vec::new();
+        output.rewind().map_err(trouble)?;
+        output.take(OUTPUT_BYTES).read_to_end(&mut said).map_err(trouble)?;
+        Ok((ended, said))
+    }
+
+    /// A file that git reads from its beginning.
+    fn given(&self, content: &[u8]) -> Result<fs::File> {
         let file = tempfile::tempfile_in(self.sessions).and_then(|mut file| {
-            file.write_all(stream)?;
+            file.write_all(content)?;
             file.rewind()?;
             Ok(file)
         });
-        let file = file.map_err(|e| Error::io("cannot write a commit in", self.sessions, e))?;
-        let arguments = ["fast-import", "--quiet", "--force", "--done"];
-        self.git_reading(&arguments, None, &Route::default(), file.into()).await
+        file.map_err(|e| Error::io("cannot write a commit in", self.sessions, e))
     }
 
     /// Moves a reference of the remote, while it is as the lease says.
@@ -198,16 +219,16 @@ impl Run<'_> {
 
     /// `reaching` is the one protocol that git may speak, in place of that of the remote.
     async fn git_with(&self, arguments: &[&str], reaching: Option<&str>, route: &Route) -> Result<()> {
-        self.git_reading(arguments, reaching, route, Stdio::null()).await
+        self.git_reading(arguments, reaching, route, (Stdio::null(), Stdio::null())).await
     }
 
-    /// The same, for a command that reads.
+    /// The same, for a command that reads and writes.
     async fn git_reading(
         &self,
         arguments: &[&str],
         reaching: Option<&str>,
         route: &Route,
-        input: Stdio,
+        (input, output): (Stdio, Stdio),
     ) -> Result<()> {
         let session = Session::new(self, route)?;
         let mut command = self.room.command(self.options);
@@ -218,7 +239,7 @@ impl Run<'_> {
             .envs(session.environment(self))
             .envs(reaching.map(|way| ("GIT_ALLOW_PROTOCOL", way)))
             .stdin(input)
-            .stdout(Stdio::null())
+            .stdout(output)
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);

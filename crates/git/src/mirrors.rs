@@ -1,5 +1,7 @@
 //! Every repository that is mirrored, and how they are fetched: [`Mirrors`], [`Options`], [`Fetched`].
 
+mod run;
+
 use std::{
     collections::HashMap,
     ffi::OsString,
@@ -21,9 +23,8 @@ use crate::{
     artifact::Limits,
     cache::Bounded,
     error::{Error, Result},
-    fetch::Run,
     objects::Oid,
-    quota::{Quota, Room, Sizes},
+    quota::{Quota, Sizes},
     remote::{MirrorKey, Remote},
     repair::Layout,
     repository::{Caches, Repository},
@@ -33,8 +34,12 @@ use crate::{
     watch::RefWatch,
 };
 
+use self::run::OwnedRun;
+
 /// Packs above which a mirror should be tidied.
 const MANY_PACKS: usize = 50;
+/// Bytes of commits that were made here above which a mirror should be tidied: nothing else ends them.
+const MUCH_LOOSE: u64 = 512 << 20;
 
 /// Good signatures that are remembered.
 const VERIFIED: usize = 10_000;
@@ -467,18 +472,6 @@ impl Mirrors {
         self.opened(remote, &self.mirror(&remote.key), path).await
     }
 
-    pub(crate) fn run<'a>(&'a self, remote: &'a Remote, layout: &'a Layout, limit: Duration) -> OwnedRun<'a> {
-        OwnedRun {
-            mirrors: self,
-            remote,
-            repo: layout.repo(),
-            known_hosts: layout.known_hosts(),
-            limit,
-            room: Room::again(self.inner.options.quota),
-            first: false,
-        }
-    }
-
     async fn fetch_now(&self, remote: &Remote, mirror: &Arc<Mirror>, what: &What) -> Result<Fetched> {
         let started = Instant::now();
         let (options, url) = (&self.inner.options, remote.url.to_string());
@@ -546,7 +539,7 @@ impl Mirrors {
         mirror.packs_are(packs);
         let repository = self.opened(remote, mirror, mirror.layout.repo()).await?;
         let changed = self.moved(mirror, &repository).await?;
-        let wants_tidying = packs > MANY_PACKS;
+        let wants_tidying = packs > MANY_PACKS || mirror.layout.loose_bytes() > MUCH_LOOSE;
         Ok(Fetched { repository, changed, took: started.elapsed(), wants_tidying })
     }
 
@@ -611,73 +604,6 @@ impl Mirror {
     /// Forgets the open repository, whose files are no longer the mirror's.
     pub(crate) fn close(&self) {
         *self.open.lock() = None;
-    }
-}
-
-/// A [`Run`] with paths of its own.
-pub(crate) struct OwnedRun<'a> {
-    mirrors: &'a Mirrors,
-    remote: &'a Remote,
-    repo: PathBuf,
-    known_hosts: PathBuf,
-    limit: Duration,
-    room: Room,
-    first: bool,
-}
-
-impl OwnedRun<'_> {
-    fn run(&self) -> Run<'_> {
-        self.mirrors.inner.runs.fetch_add(1, Ordering::Relaxed);
-        Run {
-            options: &self.mirrors.inner.options,
-            remote: self.remote,
-            repo: &self.repo,
-            known_hosts: &self.known_hosts,
-            sessions: self.mirrors.sessions(),
-            limit: self.limit,
-            room: self.room,
-            first: self.first,
-        }
-    }
-
-    pub(crate) async fn bundle(&self, file: &Path) -> Result<()> {
-        self.run().bundle(file).await
-    }
-
-    pub(crate) async fn fetch_bundle(&self, file: &Path) -> Result<()> {
-        self.run().fetch_bundle(file).await
-    }
-
-    pub(crate) async fn import(&self, stream: &[u8]) -> Result<()> {
-        self.run().import(stream).await
-    }
-
-    pub(crate) async fn push(&self, lease: &str, what: &str) -> Result<()> {
-        self.run().push(lease, what).await
-    }
-
-    pub(crate) async fn forget(&self, reference: &str) -> Result<()> {
-        self.run().forget(reference).await
-    }
-
-    async fn fetch_all(&self) -> Result<()> {
-        self.run().fetch_all().await
-    }
-
-    async fn fetch_commit(&self, commit: &str) -> Result<()> {
-        self.run().fetch_commit(commit).await
-    }
-
-    async fn fetch_reference(&self, reference: &str) -> Result<()> {
-        self.run().fetch_reference(reference).await
-    }
-
-    async fn is_whole(&self) -> Result<bool> {
-        Run { limit: self.mirrors.inner.options.clone_timeout, ..self.run() }.is_whole().await
-    }
-
-    async fn tidy(&self) -> Result<()> {
-        self.run().tidy().await
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Names a commit between its making and its push.
-const MADE: &str = "refs/plural/made";
+pub(crate) const MADE: &str = "refs/plural/made";
 
 /// One change of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,22 +59,28 @@ impl Push {
         }
         data(&mut out, self.message.as_bytes());
         out.extend_from_slice(format!("from {}\n", self.parent).as_bytes());
-        for change in &self.changes {
-            let path = quoted(&change.path)?;
-            let Some(content) = &change.content else {
-                out.extend_from_slice(format!("D {path}\n").as_bytes());
-                continue;
-            };
-            let mode = if change.executable { "100755" } else { "100644" };
-            out.extend_from_slice(format!("M {mode} inline {path}\n").as_bytes());
-            data(&mut out, content);
-        }
-        out.extend_from_slice(b"done\n");
+        files(&mut out, &self.changes)?;
         Ok(out)
     }
 }
 
-fn data(out: &mut Vec<u8>, content: &[u8]) {
+/// The changes of a commit, and the end of the stream.
+pub(crate) fn files(out: &mut Vec<u8>, changes: &[FileChange]) -> Result<()> {
+    for change in changes {
+        let path = quoted(&change.path)?;
+        let Some(content) = &change.content else {
+            out.extend_from_slice(format!("D {path}\n").as_bytes());
+            continue;
+        };
+        let mode = if change.executable { "100755" } else { "100644" };
+        out.extend_from_slice(format!("M {mode} inline {path}\n").as_bytes());
+        data(out, content);
+    }
+    out.extend_from_slice(b"done\n");
+    Ok(())
+}
+
+pub(crate) fn data(out: &mut Vec<u8>, content: &[u8]) {
     out.extend_from_slice(format!("data {}\n", content.len()).as_bytes());
     out.extend_from_slice(content);
     out.push(b'\n');

@@ -178,10 +178,15 @@ impl Layout {
 
     /// Bytes of all packs together.
     pub(crate) fn pack_bytes(&self) -> u64 {
-        let listing = fs::read_dir(self.repo().join("objects/pack"));
-        listing.map_or(0, |l| {
-            l.filter_map(io::Result::ok).filter_map(|e| e.metadata().ok()).map(|m| m.len()).sum()
-        })
+        bytes_in(&self.repo().join("objects/pack"))
+    }
+
+    /// Bytes of all objects together that are in no pack: of commits that were made here.
+    pub(crate) fn loose_bytes(&self) -> u64 {
+        let Ok(folders) = fs::read_dir(self.repo().join("objects")) else { return 0 };
+        // The others are not named by the first byte of an id.
+        let folders = folders.filter_map(io::Result::ok).filter(|folder| folder.file_name().len() == 2);
+        folders.map(|folder| bytes_in(&folder.path())).sum()
     }
 
     /// Number of packs, which says when to tidy.
@@ -191,6 +196,13 @@ impl Layout {
             l.filter_map(io::Result::ok).filter(|e| e.path().extension().is_some_and(|x| x == "pack")).count()
         })
     }
+}
+
+/// Bytes of the files that lie in a folder.
+fn bytes_in(folder: &Path) -> u64 {
+    let listing = fs::read_dir(folder);
+    listing
+        .map_or(0, |l| l.filter_map(io::Result::ok).filter_map(|e| e.metadata().ok()).map(|m| m.len()).sum())
 }
 
 fn holds_files(folder: &Path) -> bool {

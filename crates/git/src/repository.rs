@@ -11,6 +11,8 @@ use std::{
 
 use gix::bstr::ByteSlice as _;
 
+pub(crate) mod authors;
+
 use crate::{
     artifact::{self, Artifact, Limits, SourceFile},
     closure::{self, Closure, ClosureCache, ParseCache, ServiceSource},

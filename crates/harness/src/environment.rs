@@ -12,6 +12,7 @@ use rustix::fs::{Access, access};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::process::Command;
 
+use crate::outputs;
 use crate::run::{ConsoleProxy, PROXY_VARIABLE, TOKEN_VARIABLE};
 
 /// The user that a tool names at the state: any would do.
@@ -79,6 +80,11 @@ impl Environment {
     pub(crate) fn trust(&mut self, ca_pem: &[u8]) {
         let pem = String::from_utf8_lossy(ca_pem).into_owned();
         self.set.insert("TF_HTTP_CLIENT_CA_CERTIFICATE_PEM".into(), pem.into());
+    }
+
+    /// Where commands write outputs.
+    pub(crate) fn take_outputs(&mut self, file: &Path) {
+        self.set.insert(outputs::VARIABLE.into(), file.into());
     }
 
     /// The proxy that leads to the console, for the tool's own connection to the state. What the stack says of proxies counts more.

@@ -18,6 +18,7 @@ mod environment;
 mod findings;
 mod log;
 mod mask;
+mod outputs;
 mod plan;
 mod pulumi;
 mod rescue;

@@ -29,7 +29,7 @@ impl Job {
         Ok(())
     }
 
-    /// The outputs after an apply; `None` for tools without.
+    /// The outputs after an apply; `None` for tools that cannot be asked.
     pub(crate) async fn outputs(&self, program: &str) -> Result<Option<Vec<OutputReport>>, End> {
         match self.input.tool {
             StackTool::Terraform | StackTool::Terragrunt => {
@@ -56,7 +56,8 @@ impl Job {
     }
 }
 
-fn of_terraform((name, mut output): (String, Value)) -> OutputReport {
+/// An output as Terraform prints it.
+pub(crate) fn of_terraform((name, mut output): (String, Value)) -> OutputReport {
     let secret = output["sensitive"] != false;
     OutputReport { name, value: output.get_mut("value").map(Value::take).unwrap_or_default(), secret }
 }

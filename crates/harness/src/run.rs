@@ -22,6 +22,7 @@ use crate::{
     findings,
     log::{self, Echoes, StepLog, Transcript},
     mask::{Collected, Secrets},
+    outputs,
     workspace::Workspace,
 };
 
@@ -171,8 +172,14 @@ async fn finished(
         Ok(secrets) => secrets,
         Err(why) => {
             let error = Some(why.clone());
-            let report =
-                RunReport { succeeded: false, cancelled: false, error, changed: false, outputs: None };
+            let report = RunReport {
+                succeeded: false,
+                cancelled: false,
+                error,
+                changed: false,
+                outputs: None,
+                interrupted: false,
+            };
             let end = console.done(&report).await.err().unwrap_or(End::Failed(why));
             return (Some(report), Err(end));
         }
@@ -187,7 +194,8 @@ async fn finished(
         words.chars().take(LONGEST_ERROR).collect::<String>()
     });
     let cancelled = matches!(worked, Err(End::Cancelled));
-    let mut report = RunReport { succeeded: worked.is_ok(), cancelled, error, changed, outputs };
+    let interrupted = matches!(worked, Err(End::Terminated));
+    let mut report = RunReport { succeeded: worked.is_ok(), cancelled, error, changed, outputs, interrupted };
     let mut reported = match worked {
         // Nobody listens to this Job any more.
         Err(End::Unknown) => Ok(()),
@@ -276,6 +284,9 @@ impl Job {
         let mut environment = Environment::of(&input, (console.base(), console.state_token()), &root);
         if let Some(pem) = &config.ca_pem {
             environment.trust(pem);
+        }
+        if let Some(file) = &space.outputs {
+            environment.take_outputs(file);
         }
         // Its password is not for what a fork wrote.
         if let Some(proxy) = config.proxy.as_ref().filter(|_| !input.spec.is_checked_only()) {
@@ -382,12 +393,14 @@ impl Job {
             }
             self.step(step, None).await?;
         }
-        if let Some(program) = program {
-            match self.outputs(program).await {
+        match (&self.space.outputs, program) {
+            (Some(file), _) => changed.outputs = Some(outputs::read(file)?),
+            (None, Some(program)) => match self.outputs(program).await {
                 Ok(outputs) => changed.outputs = outputs,
                 // It is applied all the same.
                 Err(end) => self.say(&format!("the outputs could not be read: {}\n", end.words())).await,
-            }
+            },
+            (None, None) => {}
         }
         Ok(())
     }

@@ -11,6 +11,8 @@ use plural_core::run_call::RunInput;
 use plural_core::stack::StackTool;
 use serde_json::Value;
 
+use crate::outputs;
+
 /// Variables of Terraform and OpenTofu: read by itself.
 const TFVARS: &str = "plural.auto.tfvars.json";
 /// Names the backend; where it is, is in the environment.
@@ -24,6 +26,8 @@ pub(crate) struct Workspace {
     pub(crate) plan: PathBuf,
     /// Variables for Ansible.
     pub(crate) extra_vars: Option<PathBuf>,
+    /// Where commands write outputs, of a tool that cannot be asked for them.
+    pub(crate) outputs: Option<PathBuf>,
 }
 
 impl Workspace {
@@ -72,7 +76,12 @@ impl Workspace {
             // Pulumi is told by its own command; commands of a stack's own read files and environment.
             StackTool::Pulumi | StackTool::Custom => {}
         }
-        Ok(Self { work, plan: root.join("plan.bin"), extra_vars })
+        let outputs = outputs::file(input, root);
+        if let Some(path) = &outputs {
+            // What an earlier harness left, or a file of the stack, is nothing that this apply wrote.
+            remove(path)?;
+        }
+        Ok(Self { work, plan: root.join("plan.bin"), extra_vars, outputs })
     }
 }
 
@@ -97,14 +106,19 @@ pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), String
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(failed)?;
     }
-    if let Err(error) = fs::remove_file(path)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        return Err(failed(error));
-    }
+    remove(path)?;
     let mut file =
         fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
     file.write_all(content.as_ref()).map_err(failed)
+}
+
+fn remove(path: &Path) -> Result<(), String> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(format!("cannot write the file {}: {error}", path.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::Write as _,
+    io::{Read as _, Write as _},
     os::fd::AsFd as _,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
@@ -11,6 +11,11 @@ use std::{
 };
 
 use anyhow::Context as _;
+use object::{
+    Endianness,
+    elf::{FileHeader64, PT_INTERP},
+    read::elf::{FileHeader as _, ProgramHeader as _},
+};
 use plural_core::ids::StackRunId;
 use plural_core::run_call::is_run_token;
 use plural_harness::{ConsoleProxy, HarnessConfig, Outcome, PROXY_VARIABLE, Pace, TOKEN_VARIABLE};
@@ -23,6 +28,11 @@ const EXIT_CODES: &str = "\
 The agent of a cluster starts this for each run of a stack; the credential of the run is in the variable PLURAL_RUN_TOKEN.
 
 Exit codes: 0 when all steps ended well; 1 when they did not; 2 when the console refuses this Job, or the command line cannot be understood.";
+
+/// What a container writes here is in the state of its Pod.
+const LAST_WORDS: &str = "/dev/termination-log";
+/// Its headers are at the beginning of a program.
+const BEGINNING: u64 = 64 * 1024;
 
 /// Flags of `plural harness`.
 #[derive(Debug, clap::Args)]
@@ -78,7 +88,14 @@ pub(crate) fn run(args: Args) -> ExitCode {
 fn ran(args: Args) -> anyhow::Result<Outcome> {
     let Args { console_url, run, console_ca_file, insecure_http, folder, grace_seconds, install } = args;
     if let Some(folder) = install {
-        install_into(&folder)?;
+        let program = install_into(&folder)?;
+        if let Some(warning) = cannot_start_everywhere(&program) {
+            eprintln!("warning: {warning}");
+            // The agent tells it where the tool's container does not start. Outside of a Pod nothing is made.
+            if let Ok(mut words) = fs::OpenOptions::new().write(true).truncate(true).open(LAST_WORDS) {
+                let _ = words.write_all(warning.as_bytes());
+            }
+        }
         return Ok(Outcome::Done);
     }
     keep_private();
@@ -131,8 +148,32 @@ fn hide_environment() {
     }
 }
 
-/// Whoever looks into the folder sees all of the program, or none of it.
-fn install_into(folder: &Path) -> anyhow::Result<()> {
+/// What hinders a program in images of others, if anything does: that it is not linked statically.
+fn cannot_start_everywhere(program: &Path) -> Option<String> {
+    let interpreter = interpreter(program)?;
+    Some(format!(
+        "the agent's image has a plural that needs {interpreter}: images of tools without that file, such as those of Alpine, \
+         cannot start it; make the agent's image with the program that `cargo xtask release` builds"
+    ))
+}
+
+/// The dynamic linker that a program names.
+fn interpreter(program: &Path) -> Option<String> {
+    let mut beginning = Vec::new();
+    fs::File::open(program).ok()?.take(BEGINNING).read_to_end(&mut beginning).ok()?;
+    let beginning = beginning.as_slice();
+    let header = FileHeader64::<Endianness>::parse(beginning).ok()?;
+    let endian = header.endian().ok()?;
+    let segments = header.program_headers(endian, beginning).ok()?;
+    let segment = segments.iter().find(|segment| segment.p_type(endian) == PT_INTERP)?;
+    let name = segment.interpreter(endian, beginning).ok().flatten();
+    Some(
+        name.map_or_else(|| "a dynamic linker".to_owned(), |name| String::from_utf8_lossy(name).into_owned()),
+    )
+}
+
+/// Whoever looks into the folder sees all of the program, or none of it. Its new path.
+fn install_into(folder: &Path) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let own = std::env::current_exe().context("cannot find this program's own file")?;
     let mut own = fs::File::open(&own).with_context(|| format!("cannot read {}", own.display()))?;
@@ -148,7 +189,8 @@ fn install_into(folder: &Path) -> anyhow::Result<()> {
     std::io::copy(&mut own, &mut file).with_context(written)?;
     file.flush().with_context(written)?;
     drop(file);
-    fs::rename(&next, &path).with_context(written)
+    fs::rename(&next, &path).with_context(written)?;
+    Ok(path)
 }
 
 #[cfg(test)]
@@ -189,12 +231,34 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let into = folder.path().join("bin");
         for _ in 0..2 {
-            install_into(&into).unwrap();
+            assert_eq!(install_into(&into).unwrap(), into.join("plural"));
         }
         let own = std::env::current_exe().unwrap();
         let found = fs::metadata(into.join("plural")).unwrap();
         assert_eq!(found.len(), fs::metadata(own).unwrap().len());
         assert_eq!(found.permissions().mode() & 0o100, 0o100);
         assert_eq!(fs::read_dir(&into).unwrap().count(), 1);
+    }
+
+    #[cfg(all(target_os = "linux", target_env = "gnu", not(target_feature = "crt-static")))]
+    #[test]
+    fn a_program_that_needs_a_dynamic_linker_says_which() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = install_into(folder.path()).unwrap();
+        let linker = interpreter(&program).unwrap();
+        assert!(linker.starts_with('/') && linker.contains("ld"), "{linker}");
+        let warning = cannot_start_everywhere(&program).unwrap();
+        assert!(warning.contains(&linker) && !warning.contains('\n'), "{warning}");
+    }
+
+    #[test]
+    fn what_is_no_program_needs_no_linker() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("plural");
+        assert_eq!(cannot_start_everywhere(&script), None);
+        for text in ["", "#!/bin/sh\nexec true\n", "\x7fELF\x02\x01\x01"] {
+            fs::write(&script, text).unwrap();
+            assert_eq!(cannot_start_everywhere(&script), None, "{text:?}");
+        }
     }
 }

@@ -7,6 +7,7 @@
 mod blocks;
 mod budget;
 mod filters;
+mod newer;
 mod sprig;
 
 use std::{
@@ -160,6 +161,10 @@ fn unknown_name(source: &str, message: &str) -> Option<(usize, String)> {
             "the service imports no stack {name:?}; {has}. `plural cd services update SERVICE --import {name}` adds it"
         ),
         Some(variable) if variable.starts_with("imports.") => no_output(variable, &name, &has),
+        Some(variable) if variable.starts_with("contexts.") => format!(
+            "{variable} has no {name:?}; {has}. An output of a stack that a context takes comes with the stack's next apply; a sensitive \
+             one only where the context says that it takes it so"
+        ),
         Some(variable) => format!("{variable} has no {name:?}; {has}"),
         None => format!("there is no {name:?} in templates; {has}"),
     };
@@ -285,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_missing_is_told_with_the_way_out() {
-        let data = serde_json::json!({"configuration": {"size": "1"}, "contexts": {}, "cluster": {"handle": "blue"},
+        let data = serde_json::json!({"configuration": {"size": "1"}, "contexts": {"region": {"name": "eu"}}, "cluster": {"handle": "blue"},
             "imports": {"core-net": {"zones": ["a"], "address": {"v4": "10.0.0.1"}}}});
         for (text, expected) in [
             (
@@ -294,7 +299,7 @@ mod tests {
             ),
             (
                 "{{ contexts.network.region }}",
-                "the service reads no context \"network\"; there are none. `plural cd services update SERVICE --context network` adds it",
+                "the service reads no context \"network\"; there are: region. `plural cd services update SERVICE --context network` adds it",
             ),
             ("{{ cluster.handel }}", "cluster has no \"handel\"; there are: handle"),
             ("{{ configurations.size }}", "there is no \"configurations\" in templates; see the page"),
@@ -309,6 +314,10 @@ mod tests {
             (
                 "{{ imports[\"core-net\"].address.v6 }}",
                 "the output \"address\" of the stack \"core-net\" has no \"v6\"; there are: v4",
+            ),
+            (
+                "{{ contexts.region.zone }}",
+                "contexts.region has no \"zone\"; there are: name. An output of a stack",
             ),
         ] {
             let told = expand(text, &data).unwrap_err();

@@ -1,10 +1,10 @@
 //! What an automation does, as its document says it.
 
 use plural_core::form::FormQuestion;
+pub use plural_core::pr_automation_spec::ListMerge as ListRule;
+pub use plural_core::pr_edit::{DocumentSelector, FileEdit};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-use crate::edit::{DocumentSelector, Edit, Format};
 
 /// The parts of an automation that make changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -127,33 +127,6 @@ pub struct YamlOverlay {
     pub list_key: Option<String>,
     /// Which document is meant.
     pub document: DocumentSelector,
-}
-
-/// What becomes of lists.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum ListRule {
-    /// The overlay's takes the place.
-    #[default]
-    Overwrite,
-    /// The overlay's items are added, those that are missing.
-    Append,
-}
-
-/// An edit of a file. Texts in its value are templates, each for itself: an answer stays one value whatever it holds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FileEdit {
-    /// The file, a template.
-    pub file: String,
-    /// Its language; by its name without.
-    #[serde(default)]
-    pub format: Option<Format>,
-    /// Which document is meant.
-    #[serde(default)]
-    pub document: DocumentSelector,
-    /// The edit.
-    pub edit: Edit,
 }
 
 /// Files that are taken away.

@@ -10,11 +10,11 @@ mod toml;
 mod value;
 mod write;
 
+pub use plural_core::pr_edit::{DocumentSelector, Edit, FileEdit, Format, Path};
 use plural_render::yaml;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-pub use value::{ListMerge, Path, merge};
+pub use value::{ListMerge, merge};
 
 use splice::spliced;
 use write::Style;
@@ -24,123 +24,14 @@ const MAX_BYTES: usize = 4 << 20;
 /// Values of a text, aliases expanded.
 const MAX_VALUES: usize = 1_000_000;
 
-/// The language of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Format {
-    /// YAML 1.1 as Kubernetes reads it, any number of documents.
-    Yaml,
-    /// JSON.
-    Json,
-    /// TOML.
-    Toml,
-    /// HCL: Terraform and its relatives.
-    Hcl,
-}
-
-impl Format {
-    /// What the name of a file says.
-    pub fn of(path: &str) -> Option<Self> {
-        let name = path.strip_suffix(".liquid").unwrap_or(path);
-        match name.rsplit_once('.')?.1 {
-            "yaml" | "yml" => Some(Self::Yaml),
-            "json" => Some(Self::Json),
-            "toml" => Some(Self::Toml),
-            "tf" | "tfvars" | "tofu" | "hcl" => Some(Self::Hcl),
-            _ => None,
-        }
-    }
-}
-
-/// One change of a text.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "op", deny_unknown_fields)]
-pub enum Edit {
-    /// Gives the value at a path; maps on the way are made.
-    Set {
-        /// See [`Path`].
-        path: Path,
-        /// The value.
-        value: Value,
-    },
-    /// Takes away what stands at a path; nothing there is no error.
-    Delete {
-        /// See [`Path`].
-        path: Path,
-    },
-    /// Puts a value over the one at a path, map by map.
-    Merge {
-        /// See [`Path`]; the whole document where it is empty.
-        #[serde(default)]
-        path: Path,
-        /// The value.
-        value: Value,
-        /// What becomes of lists.
-        #[serde(default)]
-        lists: ListMerge,
-    },
-    /// Adds an item to the list at a path, which is made where there is none. One that is there is not added again: an equal one,
-    /// or with `key` one whose field of that name is equal, over which the item is put.
-    Append {
-        /// See [`Path`].
-        path: Path,
-        /// The item.
-        value: Value,
-        /// The field that tells items apart.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        key: Option<String>,
-    },
-    /// Gives an attribute of HCL an expression: `var.region`. It is no template: an answer never becomes one.
-    Express {
-        /// See [`Path`].
-        path: Path,
-        /// The expression, as HCL writes it.
-        expression: String,
-    },
-    /// Makes a block of HCL, or sets attributes of the one of this type and these labels.
-    Block {
-        /// The block that it stands in; the file where it is empty. See [`Path`].
-        #[serde(default)]
-        path: Path,
-        /// Its type: `resource`.
-        block: String,
-        /// Its labels.
-        #[serde(default)]
-        labels: Vec<String>,
-        /// Its attributes.
-        #[serde(default)]
-        value: Map<String, Value>,
-    },
-}
-
-/// Which document of a YAML stream is meant.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct DocumentSelector {
-    /// Its place, from 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub index: Option<usize>,
-    /// Its `kind`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<String>,
-    /// Its `metadata.name`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-}
-
-impl DocumentSelector {
-    fn is_empty(&self) -> bool {
-        self.index.is_none() && self.kind.is_none() && self.name.is_none()
-    }
-
-    fn takes(&self, index: usize, document: &Value) -> bool {
-        let is = |given: &Option<String>, found: &Value| {
-            given.as_deref().is_none_or(|given| found.as_str() == Some(given))
-        };
-        self.index.is_none_or(|given| given == index)
-            && is(&self.kind, &document["kind"])
-            && is(&self.name, &document["metadata"]["name"])
-    }
+/// Whether `selector` means this document.
+fn takes(selector: &DocumentSelector, index: usize, document: &Value) -> bool {
+    let is = |given: &Option<String>, found: &Value| {
+        given.as_deref().is_none_or(|given| found.as_str() == Some(given))
+    };
+    selector.index.is_none_or(|given| u32::try_from(index) == Ok(given))
+        && is(&selector.kind, &document["kind"])
+        && is(&selector.name, &document["metadata"]["name"])
 }
 
 /// `text` after `edit`.
@@ -234,7 +125,7 @@ fn chosen(values: &[Value], document: &DocumentSelector, edit: &Edit) -> Result<
     let mut found = values
         .iter()
         .enumerate()
-        .filter(|(index, value)| selector.takes(*index, value))
+        .filter(|(index, value)| takes(&selector, *index, value))
         .map(|(index, _)| index);
     match (found.next(), found.next()) {
         (Some(only), None) => Ok(only),

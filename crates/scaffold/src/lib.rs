@@ -14,7 +14,6 @@ pub mod condition;
 pub mod document;
 pub mod edit;
 pub mod files;
-pub mod markers;
 mod regexes;
 mod run;
 pub mod upgrade;

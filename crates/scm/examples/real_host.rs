@@ -55,9 +55,14 @@ async fn main() -> Outcome<()> {
     let outcome = play(&ground).await;
     for name in ["life", "closed", "bad"] {
         let branch = ground.branch(name)?;
+        let at = match ground.host.head(&ground.repository, &branch).await {
+            Ok(at) => at,
+            Err(error) if error.cause == Cause::NotFound => continue,
+            Err(error) => return Err(error.into()),
+        };
         // One that is gone is no error, so twice is as good as once.
         for _ in 0..2 {
-            ground.host.delete_branch(&ground.repository, &branch).await?;
+            ground.host.delete_branch(&ground.repository, &branch, &at).await?;
         }
     }
     outcome?;
@@ -289,5 +294,7 @@ async fn webhook(ground: &Ground) -> Outcome<()> {
         step("a webhook is made, and given another secret", ground.host.ensure_webhook(&scope, &spec))
             .await?;
     }
+    let scope = Scope::Repository(ground.repository.clone());
+    step("it is removed", ground.host.remove_webhook(&scope, &url)).await?;
     Ok(())
 }

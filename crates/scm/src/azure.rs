@@ -17,10 +17,12 @@ use self::commits::Known;
 use crate::{
     common::{self, STILL_CHECKED, named, reference},
     error::{Cause, Error, Result},
+    folders::{self, Entry, Folder, Folders},
     http::Http,
     names::{BranchName, CommitId, FilePath, Repository, printable},
+    objects::Objects,
     port::{
-        ChangedFile, Check, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened,
+        ChangedFile, Check, Committed, GitHost, List, Looks, MergeMethod, NewCommit, NewPullRequest, Opened,
         PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry,
         WebhookSpec,
     },
@@ -47,7 +49,15 @@ const EVENTS: [&str; 5] = [
 
 pub(crate) struct Azure {
     http: Http,
+    objects: Objects,
     own: OnceCell<String>,
+}
+
+/// What webhooks tell of, by ids.
+struct Hooked {
+    project: String,
+    /// Nothing means all of the project.
+    repository: String,
 }
 
 impl fmt::Debug for Azure {
@@ -58,7 +68,21 @@ impl fmt::Debug for Azure {
 
 impl Azure {
     pub(crate) fn new(http: Http) -> Self {
-        Self { http, own: OnceCell::new() }
+        Self { http, objects: Objects::default(), own: OnceCell::new() }
+    }
+
+    async fn fetch(&self, repository: &Repository, commit: &CommitId, path: &FilePath) -> Result<Bytes> {
+        let mut url = commits::item(self, repository, commit, path.as_str());
+        url.query_pairs_mut().append_pair("$format", "octetStream");
+        let reply = self.http.get_as(url, "application/octet-stream").await?;
+        let kind = reply.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        // A folder is answered as something else.
+        if !kind.starts_with("application/octet-stream")
+            && let Some(Known::Folder) = commits::kind(self, repository, commit, path.as_str()).await?
+        {
+            return Err(Error::new(Cause::NotFound, format!("{path} is a folder")));
+        }
+        Ok(reply.body)
     }
 
     /// An address of the organisation.
@@ -83,6 +107,38 @@ impl Azure {
         let number = number.to_string();
         let places = [repository.owner(), "_git", repository.name(), "pullrequest", number.as_str()];
         self.http.at_in(&places, &[]).to_string()
+    }
+
+    /// Where webhooks are, or one of them.
+    fn hooks(&self, id: &[&str]) -> Url {
+        self.api(&[["_apis", "hooks", "subscriptions"].as_slice(), id].concat())
+    }
+
+    async fn hooked(&self, scope: &Scope) -> Result<Hooked> {
+        match scope {
+            Scope::Repository(repository) => {
+                let found = self.repository(repository).await?;
+                Ok(Hooked { project: found.project.id, repository: found.id })
+            }
+            Scope::Organisation(name) => {
+                let project = common::organisation(name)?;
+                let url = self.api(&["_apis", "projects", project.as_str()]);
+                let found: wire::Id = self.http.get(url).await?.json()?;
+                Ok(Hooked { project: found.id, repository: String::new() })
+            }
+        }
+    }
+
+    /// The webhooks of a place that send to this address, one for each kind of event.
+    async fn subscriptions(&self, place: &Hooked, to: &str) -> Result<Vec<wire::Subscription>> {
+        let mut url = self.hooks(&[]);
+        url.query_pairs_mut()
+            .append_pair("publisherId", "tfs")
+            .append_pair("consumerId", "webHooks")
+            .append_pair("consumerActionId", "httpRequest");
+        let mut found: Vec<wire::Subscription> = self.all(url).await?;
+        found.retain(|hook| hook.is_of(&place.project, &place.repository, to));
+        Ok(found)
     }
 
     async fn all<T: DeserializeOwned>(&self, url: Url) -> Result<Vec<T>> {
@@ -190,6 +246,30 @@ fn check_text(text: &str) -> Result<()> {
 }
 
 #[async_trait]
+impl Folders for Azure {
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// It knows folders by their trees, of the root too.
+    async fn list_folder(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        folder: &Folder,
+        deep: bool,
+    ) -> Result<List<Entry>> {
+        let id = if folder.path.is_empty() {
+            commits::root(self, repository, commit).await?
+        } else {
+            folder.tree(commit)?.to_owned()
+        };
+        let tree = commits::tree(self, repository, &id, deep).await?;
+        Ok(List { items: tree.iter().filter_map(wire::Entry::all).collect(), cut: false })
+    }
+}
+
+#[async_trait]
 impl GitHost for Azure {
     async fn default_branch(&self, repository: &Repository) -> Result<BranchName> {
         let found = self.repository(repository).await?.default_branch.unwrap_or_default();
@@ -209,35 +289,33 @@ impl GitHost for Azure {
     }
 
     async fn read(&self, repository: &Repository, commit: &CommitId, path: &FilePath) -> Result<Bytes> {
-        let mut url = commits::item(self, repository, commit, path.as_str());
-        url.query_pairs_mut().append_pair("$format", "octetStream");
-        let reply = self.http.get_as(url, "application/octet-stream").await?;
-        let kind = reply.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        // A folder is answered as something else.
-        if !kind.starts_with("application/octet-stream")
-            && let Some(Known::Folder) = commits::kind(self, repository, commit, path.as_str()).await?
-        {
-            return Err(Error::new(Cause::NotFound, format!("{path} is a folder")));
-        }
-        Ok(reply.body)
+        folders::read(self, repository, commit, path, self.fetch(repository, commit, path)).await
     }
 
     async fn tree(&self, repository: &Repository, commit: &CommitId) -> Result<List<TreeEntry>> {
-        commits::tree(self, repository, commit).await
+        let tree =
+            commits::tree(self, repository, &commits::root(self, repository, commit).await?, true).await?;
+        Ok(List { items: tree.into_iter().filter_map(wire::Entry::told).collect(), cut: false })
+    }
+
+    async fn tree_within(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        look: Looks<'_>,
+    ) -> Result<List<TreeEntry>> {
+        folders::within(self, repository, commit, look).await
     }
 
     async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed> {
         common::check(commit)?;
-        common::expect_parent(self, repository, commit).await?;
         commits::commit(self, repository, commit).await
     }
 
-    async fn delete_branch(&self, repository: &Repository, branch: &BranchName) -> Result<()> {
-        let at = match self.head(repository, branch).await {
-            Ok(at) => at,
-            Err(error) if error.cause == Cause::NotFound => return Ok(()),
-            Err(error) => return Err(error),
-        };
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()> {
+        if !common::is_at(self, repository, branch, at).await? {
+            return Ok(());
+        }
         let nothing = "0".repeat(at.as_str().len());
         let body = json!([
             {"name": reference(branch), "oldObjectId": at.as_str(), "newObjectId": nothing},
@@ -490,51 +568,34 @@ impl GitHost for Azure {
     }
 
     async fn ensure_webhook(&self, scope: &Scope, webhook: &WebhookSpec) -> Result<()> {
-        let (project, repository) = match (scope, common::organisation(scope)?) {
-            (Scope::Repository(repository), _) => {
-                let found = self.repository(repository).await?;
-                (found.project.id, found.id)
-            }
-            (Scope::Organisation(name), owner) => {
-                let url = self.api(&["_apis", "projects", owner.as_deref().unwrap_or(name)]);
-                let found: wire::Id = self.http.get(url).await?.json()?;
-                (found.id, String::new())
-            }
-        };
-        let mut url = self.api(&["_apis", "hooks", "subscriptions"]);
-        url.query_pairs_mut()
-            .append_pair("publisherId", "tfs")
-            .append_pair("consumerId", "webHooks")
-            .append_pair("consumerActionId", "httpRequest");
-        let found: Vec<wire::Subscription> = self.all(url).await?;
-        let known = |event: &str| {
-            let of = |hook: &&wire::Subscription| {
-                hook.event_type == event && hook.is_of(&project, &repository, &webhook.url)
-            };
-            found.iter().find(of).map(|hook| hook.id.clone())
-        };
+        let place = self.hooked(scope).await?;
+        let found = self.subscriptions(&place, &webhook.url).await?;
         for event in EVENTS {
             let body = json!({
                 "publisherId": "tfs", "eventType": event, "resourceVersion": "1.0",
                 "consumerId": "webHooks", "consumerActionId": "httpRequest",
-                "publisherInputs": {"projectId": project, "repository": repository},
+                "publisherInputs": {"projectId": place.project, "repository": place.repository},
                 "consumerInputs": {
                     "url": webhook.url, "basicAuthUsername": "plural",
                     "basicAuthPassword": webhook.secret.expose_secret(),
                     "resourceDetailsToSend": "all", "messagesToSend": "none", "detailedMessagesToSend": "none",
                 },
             });
-            let hooks = ["_apis", "hooks", "subscriptions"];
-            match known(event) {
-                Some(id) => {
-                    let url = self.api(&[hooks.as_slice(), [id.as_str()].as_slice()].concat());
-                    self.http.send(Method::PUT, url, &body).await?;
-                }
-                None => {
-                    self.http.send(Method::POST, self.api(&hooks), &body).await?;
-                }
-            }
+            let (method, url) = match found.iter().find(|hook| hook.event_type == event) {
+                Some(hook) => (Method::PUT, self.hooks(&[hook.id.as_str()])),
+                None => (Method::POST, self.hooks(&[])),
+            };
+            self.http.send(method, url, &body).await?;
         }
         Ok(())
+    }
+
+    async fn remove_webhook(&self, scope: &Scope, url: &str) -> Result<bool> {
+        let place = self.hooked(scope).await?;
+        let found = self.subscriptions(&place, url).await?;
+        for hook in &found {
+            common::gone(self.http.delete(self.hooks(&[hook.id.as_str()])).await)?;
+        }
+        Ok(!found.is_empty())
     }
 }

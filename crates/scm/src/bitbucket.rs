@@ -17,10 +17,12 @@ use self::commits::Known;
 use crate::{
     common,
     error::{Cause, Error, Result},
+    folders::{self, Entry, Folder, Folders},
     http::Http,
     names::{BranchName, CommitId, FilePath, Repository},
+    objects::Objects,
     port::{
-        ChangedFile, Check, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened,
+        ChangedFile, Check, Committed, GitHost, List, Looks, MergeMethod, NewCommit, NewPullRequest, Opened,
         PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry,
         WebhookSpec,
     },
@@ -39,6 +41,7 @@ const DEPTH: &str = "100";
 
 pub(crate) struct Bitbucket {
     http: Http,
+    objects: Objects,
 }
 
 impl fmt::Debug for Bitbucket {
@@ -49,7 +52,7 @@ impl fmt::Debug for Bitbucket {
 
 impl Bitbucket {
     pub(crate) fn new(http: Http) -> Self {
-        Self { http }
+        Self { http, objects: Objects::default() }
     }
 
     /// An address below a repository.
@@ -69,6 +72,25 @@ impl Bitbucket {
         let mut all = places.to_vec();
         all.push(branch.as_str());
         self.http.at_in(&all, &[])
+    }
+
+    /// Where the webhooks of a scope are, or one of them.
+    fn hooks(&self, scope: &Scope, id: &[&str]) -> Result<Url> {
+        let parts = [["hooks"].as_slice(), id].concat();
+        Ok(match scope {
+            Scope::Repository(repository) => self.of(repository, &parts),
+            Scope::Organisation(name) => {
+                let workspace = common::organisation(name)?;
+                self.http
+                    .at_in(&[["workspaces", workspace.as_str()].as_slice(), parts.as_slice()].concat(), &[])
+            }
+        })
+    }
+
+    /// Ids of the webhooks that send to this address.
+    async fn hooks_to(&self, scope: &Scope, url: &str) -> Result<Vec<String>> {
+        let found: List<wire::Hook> = self.list(self.hooks(scope, &[])?, self.http.pages()).await?;
+        common::sending(found, url, |hook| (Some(hook.url), hook.uuid))
     }
 
     /// All pages of a list, up to so many.
@@ -137,8 +159,48 @@ impl Bitbucket {
         Ok(None)
     }
 
+    async fn fetch(&self, repository: &Repository, commit: &CommitId, path: &FilePath) -> Result<Bytes> {
+        let url = self.of(repository, &["src", commit.as_str(), path.as_str()]);
+        let reply = self.http.get_as(url, "*/*").await?;
+        let kind = reply.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        // A folder is answered as a list.
+        if kind.starts_with("application/json")
+            && let Some(Known::Folder) = commits::kind(self, repository, commit, path.as_str()).await?
+        {
+            return Err(Error::new(Cause::NotFound, format!("{path} is a folder")));
+        }
+        Ok(reply.body)
+    }
+
     async fn own(&self) -> Result<wire::User> {
         self.http.get(self.http.at(&["user"])).await?.json()
+    }
+}
+
+#[async_trait]
+impl Folders for Bitbucket {
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// It tells no ids of objects, so what is held is held of a commit.
+    async fn list_folder(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        folder: &Folder,
+        deep: bool,
+    ) -> Result<List<Entry>> {
+        // An address of a folder ends with a slash.
+        let mut parts = vec!["src", commit.as_str()];
+        parts.extend(folder.path.split('/').filter(|part| !part.is_empty()));
+        parts.push("");
+        let mut url = self.of(repository, &parts);
+        if deep {
+            url.query_pairs_mut().append_pair("max_depth", DEPTH);
+        }
+        let List { items, cut } = self.list::<wire::Entry>(url, TREE_PAGES).await?;
+        Ok(List { items: items.into_iter().filter_map(|entry| entry.below(folder)).collect(), cut })
     }
 }
 
@@ -156,16 +218,7 @@ impl GitHost for Bitbucket {
     }
 
     async fn read(&self, repository: &Repository, commit: &CommitId, path: &FilePath) -> Result<Bytes> {
-        let url = self.of(repository, &["src", commit.as_str(), path.as_str()]);
-        let reply = self.http.get_as(url, "*/*").await?;
-        let kind = reply.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        // A folder is answered as a list.
-        if kind.starts_with("application/json")
-            && let Some(Known::Folder) = commits::kind(self, repository, commit, path.as_str()).await?
-        {
-            return Err(Error::new(Cause::NotFound, format!("{path} is a folder")));
-        }
-        Ok(reply.body)
+        folders::read(self, repository, commit, path, self.fetch(repository, commit, path)).await
     }
 
     async fn tree(&self, repository: &Repository, commit: &CommitId) -> Result<List<TreeEntry>> {
@@ -175,13 +228,24 @@ impl GitHost for Bitbucket {
         Ok(List { items: items.into_iter().filter_map(wire::Entry::told).collect(), cut })
     }
 
+    async fn tree_within(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        look: Looks<'_>,
+    ) -> Result<List<TreeEntry>> {
+        folders::within(self, repository, commit, look).await
+    }
+
     async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed> {
         common::check(commit)?;
-        common::expect_parent(self, repository, commit).await?;
         commits::commit(self, repository, commit).await
     }
 
-    async fn delete_branch(&self, repository: &Repository, branch: &BranchName) -> Result<()> {
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()> {
+        if !common::is_at(self, repository, branch, at).await? {
+            return Ok(());
+        }
         match self.http.delete(self.branch(repository, branch)).await {
             Err(error) if error.cause != Cause::NotFound => Err(error),
             _ => Ok(()),
@@ -378,21 +442,7 @@ impl GitHost for Bitbucket {
     }
 
     async fn ensure_webhook(&self, scope: &Scope, webhook: &WebhookSpec) -> Result<()> {
-        let workspace = common::organisation(scope)?;
-        let hooks = |id: &[&str]| match (scope, &workspace) {
-            (Scope::Repository(repository), _) => {
-                let mut parts = vec!["hooks"];
-                parts.extend(id);
-                self.of(repository, &parts)
-            }
-            (Scope::Organisation(name), workspace) => {
-                let mut parts = vec!["workspaces", workspace.as_deref().unwrap_or(name), "hooks"];
-                parts.extend(id);
-                self.http.at_in(&parts, &[])
-            }
-        };
-        let found: List<wire::Hook> = self.list(hooks(&[]), self.http.pages()).await?;
-        let known = found.items.into_iter().find(|hook| hook.url == webhook.url).map(|hook| hook.uuid);
+        let known = self.hooks_to(scope, &webhook.url).await?;
         let events = [
             "pullrequest:created",
             "pullrequest:updated",
@@ -411,9 +461,18 @@ impl GitHost for Bitbucket {
             "description": "Plural", "url": webhook.url, "active": true, "events": events,
             "secret": webhook.secret.expose_secret(),
         });
-        match known {
-            Some(id) => self.http.send(Method::PUT, hooks(&[id.as_str()]), &body).await.map(drop),
-            None => self.http.send(Method::POST, hooks(&[]), &body).await.map(drop),
+        let (method, url) = match known.first() {
+            Some(id) => (Method::PUT, self.hooks(scope, &[id.as_str()])?),
+            None => (Method::POST, self.hooks(scope, &[])?),
+        };
+        self.http.send(method, url, &body).await.map(drop)
+    }
+
+    async fn remove_webhook(&self, scope: &Scope, url: &str) -> Result<bool> {
+        let known = self.hooks_to(scope, url).await?;
+        for id in &known {
+            common::gone(self.http.delete(self.hooks(scope, &[id.as_str()])?).await)?;
         }
+        Ok(!known.is_empty())
     }
 }

@@ -6,8 +6,9 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{
     error::{Cause, Error, Result},
+    http::Reply,
     names::{BranchName, CommitId, Repository},
-    port::{Change, GitHost, NewCommit, Onto, Scope},
+    port::{Change, GitHost, List, NewCommit, Onto},
 };
 
 /// Files of one commit.
@@ -83,6 +84,21 @@ pub(crate) async fn expect_new_branch(
     }
 }
 
+/// Whether a branch is there to be removed; [`Cause::Moved`] where it is at another commit.
+pub(crate) async fn is_at(
+    host: &dyn GitHost,
+    repository: &Repository,
+    branch: &BranchName,
+    at: &CommitId,
+) -> Result<bool> {
+    match host.head(repository, branch).await {
+        Ok(head) if head == *at => Ok(true),
+        Ok(head) => Err(moved(&format!("branch {branch} of {repository}"), head.as_str(), at)),
+        Err(error) if error.cause == Cause::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// A new branch is there already.
 pub(crate) fn taken(repository: &Repository, branch: &BranchName) -> Error {
     Error::new(Cause::Conflict, format!("{repository} has a branch {branch}"))
@@ -142,11 +158,34 @@ pub(crate) fn is_own(repository: &Repository, number: u64) -> Error {
 }
 
 /// An organisation's name, by the same rule as an owner's.
-pub(crate) fn organisation(scope: &Scope) -> Result<Option<String>> {
-    match scope {
-        Scope::Repository(_) => Ok(None),
-        Scope::Organisation(name) => Ok(Some(Repository::parse(&format!("{name}/x"))?.owner().to_owned())),
+pub(crate) fn organisation(name: &str) -> Result<String> {
+    Ok(Repository::parse(&format!("{name}/x"))?.owner().to_owned())
+}
+
+/// What was to be removed is not there any more.
+pub(crate) fn gone(removed: Result<Reply>) -> Result<()> {
+    match removed {
+        Err(error) if error.cause != Cause::NotFound => Err(error),
+        _ => Ok(()),
     }
+}
+
+/// The webhooks of a list that send to this address. One could be among those that are not read: then none is made.
+pub(crate) fn sending<T, I>(
+    found: List<T>,
+    url: &str,
+    told: impl Fn(T) -> (Option<String>, I),
+) -> Result<Vec<I>> {
+    let List { items, cut } = found;
+    let known: Vec<I> =
+        items.into_iter().map(told).filter(|(to, _)| to.as_deref() == Some(url)).map(|(_, id)| id).collect();
+    if cut && known.is_empty() {
+        return Err(Error::new(
+            Cause::TooLarge,
+            "the host has more webhooks there than are read: remove old ones first",
+        ));
+    }
+    Ok(known)
 }
 
 /// A commit's id in an answer.

@@ -89,6 +89,24 @@ impl DataCenter {
         self.of(repository, &all)
     }
 
+    /// Where the webhooks of a scope are, or one of them.
+    fn hooks(&self, scope: &Scope, id: &[&str]) -> Result<Url> {
+        let parts = [["webhooks"].as_slice(), id].concat();
+        Ok(match scope {
+            Scope::Repository(repository) => self.of(repository, &parts),
+            Scope::Organisation(name) => {
+                let project = common::organisation(name)?;
+                self.api(&[["projects", project.as_str()].as_slice(), parts.as_slice()].concat())
+            }
+        })
+    }
+
+    /// Ids of the webhooks that send to this address.
+    async fn hooks_to(&self, scope: &Scope, url: &str) -> Result<Vec<String>> {
+        let found: List<wire::Hook> = self.list(&self.hooks(scope, &[])?).await?;
+        common::sending(found, url, |hook| (Some(hook.url), hook.id.to_string()))
+    }
+
     /// All pages of a list.
     async fn list<T: DeserializeOwned>(&self, url: &Url) -> Result<List<T>> {
         let mut items: Vec<T> = Vec::new();
@@ -231,10 +249,14 @@ impl GitHost for DataCenter {
         self.git().await?.commit(&by_git(repository)?, commit).await
     }
 
-    async fn delete_branch(&self, repository: &Repository, branch: &BranchName) -> Result<()> {
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()> {
+        if !common::is_at(self, repository, branch, at).await? {
+            return Ok(());
+        }
         let places = ["rest", "branch-utils", "1.0", "projects", repository.owner(), "repos"];
         let places = [places.as_slice(), [repository.name(), "branches"].as_slice()].concat();
-        let body = json!({"name": reference(branch), "dryRun": false});
+        // The host looks at the commit, too.
+        let body = json!({"name": reference(branch), "endPoint": at.as_str(), "dryRun": false});
         match self.http.send(Method::DELETE, self.http.at_in(&places, &[]), &body).await {
             Err(error) if error.cause != Cause::NotFound => Err(error),
             _ => Ok(()),
@@ -475,21 +497,7 @@ impl GitHost for DataCenter {
     }
 
     async fn ensure_webhook(&self, scope: &Scope, webhook: &WebhookSpec) -> Result<()> {
-        let project = common::organisation(scope)?;
-        let hooks = |id: Option<u64>| {
-            let id = id.map(|id| id.to_string());
-            let mut parts = vec!["webhooks"];
-            parts.extend(id.as_deref());
-            match scope {
-                Scope::Repository(repository) => self.of(repository, &parts),
-                Scope::Organisation(name) => {
-                    let places = ["projects", project.as_deref().unwrap_or(name)];
-                    self.api(&[places.as_slice(), parts.as_slice()].concat())
-                }
-            }
-        };
-        let found: List<wire::Hook> = self.list(&hooks(None)).await?;
-        let known = found.items.into_iter().find(|hook| hook.url == webhook.url).map(|hook| hook.id);
+        let known = self.hooks_to(scope, &webhook.url).await?;
         let events = [
             "pr:opened",
             "pr:from_ref_updated",
@@ -507,9 +515,18 @@ impl GitHost for DataCenter {
             "name": "Plural", "url": webhook.url, "active": true, "events": events,
             "configuration": {"secret": webhook.secret.expose_secret()},
         });
-        match known {
-            Some(id) => self.http.send(Method::PUT, hooks(Some(id)), &body).await.map(drop),
-            None => self.http.send(Method::POST, hooks(None), &body).await.map(drop),
+        let (method, url) = match known.first() {
+            Some(id) => (Method::PUT, self.hooks(scope, &[id.as_str()])?),
+            None => (Method::POST, self.hooks(scope, &[])?),
+        };
+        self.http.send(method, url, &body).await.map(drop)
+    }
+
+    async fn remove_webhook(&self, scope: &Scope, url: &str) -> Result<bool> {
+        let known = self.hooks_to(scope, url).await?;
+        for id in &known {
+            common::gone(self.http.delete(self.hooks(scope, &[id.as_str()])?).await)?;
         }
+        Ok(!known.is_empty())
     }
 }

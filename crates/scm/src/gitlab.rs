@@ -15,12 +15,14 @@ use tokio::time::sleep;
 use crate::{
     common::{self, STILL_CHECKED},
     error::{Cause, Error, Result},
+    folders::{self, Entry, Folder, Folders},
     http::Http,
     names::{BranchName, CommitId, FilePath, Repository},
+    objects::Objects,
     port::{
-        ChangedFile, Check, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened,
-        PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry,
-        Verdict, WebhookSpec,
+        ChangedFile, Check, CommitTold, Committed, GitHost, List, Looks, MergeMethod, NewCommit,
+        NewPullRequest, Opened, PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status,
+        StatusState, TreeEntry, Verdict, WebhookSpec,
     },
 };
 
@@ -33,6 +35,7 @@ const TREE_PAGES: usize = 1000;
 
 pub(crate) struct GitLab {
     http: Http,
+    objects: Objects,
 }
 
 impl fmt::Debug for GitLab {
@@ -43,7 +46,7 @@ impl fmt::Debug for GitLab {
 
 impl GitLab {
     pub(crate) fn new(http: Http) -> Self {
-        Self { http }
+        Self { http, objects: Objects::default() }
     }
 
     /// An address below a project. Each part is one piece, whatever slashes it holds.
@@ -59,6 +62,24 @@ impl GitLab {
         let mut all = vec!["merge_requests", number.as_str()];
         all.extend(parts);
         self.of(repository, &all)
+    }
+
+    /// Where the webhooks of a scope are, or one of them.
+    fn hooks(&self, scope: &Scope, id: &[&str]) -> Result<Url> {
+        let parts = [["hooks"].as_slice(), id].concat();
+        Ok(match scope {
+            Scope::Repository(repository) => self.of(repository, &parts),
+            Scope::Organisation(name) => {
+                let group = common::organisation(name)?;
+                self.http.at_in(&[["groups", group.as_str()].as_slice(), parts.as_slice()].concat(), &[])
+            }
+        })
+    }
+
+    /// Ids of the webhooks that send to this address.
+    async fn hooks_to(&self, scope: &Scope, url: &str) -> Result<Vec<String>> {
+        let found: List<wire::Hook> = self.http.list(&self.hooks(scope, &[])?, SIZE).await?;
+        common::sending(found, url, |hook| (Some(hook.url), hook.id.to_string()))
     }
 
     async fn merge_request(&self, repository: &Repository, number: u64) -> Result<wire::MergeRequest> {
@@ -94,6 +115,32 @@ fn inert(text: &str) -> String {
 }
 
 #[async_trait]
+impl Folders for GitLab {
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    async fn list_folder(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        folder: &Folder,
+        deep: bool,
+    ) -> Result<List<Entry>> {
+        let mut url = self.of(repository, &["repository", "tree"]);
+        url.query_pairs_mut().append_pair("ref", commit.as_str());
+        if !folder.path.is_empty() {
+            url.query_pairs_mut().append_pair("path", &folder.path);
+        }
+        if deep {
+            url.query_pairs_mut().append_pair("recursive", "true");
+        }
+        let List { items, cut } = self.http.list_up_to::<wire::Entry>(&url, SIZE, TREE_PAGES).await?;
+        Ok(List { items: items.iter().filter_map(|entry| entry.below(folder)).collect(), cut })
+    }
+}
+
+#[async_trait]
 impl GitHost for GitLab {
     async fn default_branch(&self, repository: &Repository) -> Result<BranchName> {
         let found: wire::Project = self.http.get(self.of(repository, &[])).await?.json()?;
@@ -109,10 +156,19 @@ impl GitHost for GitLab {
         common::commit_id(&found.commit.id)
     }
 
+    async fn commit_told(&self, repository: &Repository, commit: &CommitId) -> Result<CommitTold> {
+        let url = self.of(repository, &["repository", "commits", commit.as_str()]);
+        let wire::CommitRead { message, parent_ids } = self.http.get(url).await?.json()?;
+        let parents: Result<Vec<CommitId>> =
+            parent_ids.iter().map(|parent| common::commit_id(parent)).collect();
+        Ok(CommitTold { parents: parents?, message })
+    }
+
     async fn read(&self, repository: &Repository, commit: &CommitId, path: &FilePath) -> Result<Bytes> {
         let mut url = self.of(repository, &["repository", "files", path.as_str(), "raw"]);
         url.query_pairs_mut().append_pair("ref", commit.as_str());
-        Ok(self.http.get_as(url, "*/*").await?.body)
+        let fetch = async { self.http.get_as(url, "*/*").await.map(|reply| reply.body) };
+        folders::read(self, repository, commit, path, fetch).await
     }
 
     async fn tree(&self, repository: &Repository, commit: &CommitId) -> Result<List<TreeEntry>> {
@@ -122,13 +178,24 @@ impl GitHost for GitLab {
         Ok(List { items: items.into_iter().filter_map(wire::Entry::told).collect(), cut })
     }
 
+    async fn tree_within(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        look: Looks<'_>,
+    ) -> Result<List<TreeEntry>> {
+        folders::within(self, repository, commit, look).await
+    }
+
     async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed> {
         common::check(commit)?;
-        common::expect_parent(self, repository, commit).await?;
         commits::commit(self, repository, commit).await
     }
 
-    async fn delete_branch(&self, repository: &Repository, branch: &BranchName) -> Result<()> {
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()> {
+        if !common::is_at(self, repository, branch, at).await? {
+            return Ok(());
+        }
         let url = self.of(repository, &["repository", "branches", branch.as_str()]);
         match self.http.delete(url).await {
             Err(error) if error.cause != Cause::NotFound => Err(error),
@@ -350,29 +417,24 @@ impl GitHost for GitLab {
     }
 
     async fn ensure_webhook(&self, scope: &Scope, webhook: &WebhookSpec) -> Result<()> {
-        let group = common::organisation(scope)?;
-        let hooks = |id: &[&str]| match (scope, &group) {
-            (Scope::Repository(repository), _) => {
-                let mut parts = vec!["hooks"];
-                parts.extend(id);
-                self.of(repository, &parts)
-            }
-            (Scope::Organisation(name), group) => {
-                let mut parts = vec!["groups", group.as_deref().unwrap_or(name), "hooks"];
-                parts.extend(id);
-                self.http.at_in(&parts, &[])
-            }
-        };
-        let found: List<wire::Hook> = self.http.list(&hooks(&[]), SIZE).await?;
-        let known = found.items.iter().find(|hook| hook.url == webhook.url).map(|hook| hook.id.to_string());
+        let known = self.hooks_to(scope, &webhook.url).await?;
         let body = json!({
             "url": webhook.url, "token": webhook.secret.expose_secret(), "enable_ssl_verification": true,
             "merge_requests_events": true, "note_events": true, "push_events": true, "pipeline_events": true,
         });
-        match known {
-            Some(id) => self.http.send(Method::PUT, hooks(&[id.as_str()]), &body).await.map(drop),
-            None => self.http.send(Method::POST, hooks(&[]), &body).await.map(drop),
+        let (method, url) = match known.first() {
+            Some(id) => (Method::PUT, self.hooks(scope, &[id.as_str()])?),
+            None => (Method::POST, self.hooks(scope, &[])?),
+        };
+        self.http.send(method, url, &body).await.map(drop)
+    }
+
+    async fn remove_webhook(&self, scope: &Scope, url: &str) -> Result<bool> {
+        let known = self.hooks_to(scope, url).await?;
+        for id in &known {
+            common::gone(self.http.delete(self.hooks(scope, &[id.as_str()])?).await)?;
         }
+        Ok(!known.is_empty())
     }
 }
 

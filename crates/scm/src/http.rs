@@ -256,7 +256,12 @@ impl Http {
 
     async fn ask(&self, method: Method, url: Url, body: Option<&Payload>, accept: &str) -> Result<Reply> {
         let authorization = self.authorization(&url).await?;
-        self.within(method, url, body, accept, &authorization).await
+        let reply = self.within(method, url, body, accept, &authorization).await;
+        if let (Auth::App(app), Err(Error { status: Some(401 | 403), .. })) = (&self.auth, &reply) {
+            // Taken back, or given before the App got more rights: the next request gets another one.
+            app.held.lock().await.clear();
+        }
+        reply
     }
 
     async fn within(

@@ -18,12 +18,14 @@ use tokio::time::sleep;
 use crate::{
     common::{self, STILL_CHECKED},
     error::{Cause, Result},
+    folders::{self, Entry, Folder, Folders},
     http::Http,
     names::{BranchName, CommitId, FilePath, Repository},
+    objects::Objects,
     port::{
-        ChangedFile, Check, Committed, GitHost, List, MergeMethod, NewCommit, NewPullRequest, Opened,
-        PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status, StatusState, TreeEntry,
-        WebhookSpec,
+        ChangedFile, Check, CommitTold, Committed, GitHost, List, Looks, MergeMethod, NewCommit,
+        NewPullRequest, Opened, PullRequest, PullRequestEdit, PullRequestState, Review, Scope, Status,
+        StatusState, TreeEntry, WebhookSpec,
     },
     signing::Signer,
 };
@@ -40,6 +42,7 @@ pub(crate) enum Dialect {
 
 pub(crate) struct Hub {
     http: Http,
+    objects: Objects,
     dialect: Dialect,
     /// What commits are signed with.
     signer: Option<Signer>,
@@ -53,13 +56,31 @@ impl fmt::Debug for Hub {
 
 impl Hub {
     pub(crate) fn new(http: Http, dialect: Dialect, signer: Option<Signer>) -> Self {
-        Self { http, dialect, signer }
+        Self { http, objects: Objects::default(), dialect, signer }
     }
 
     /// An address below a repository.
     fn of(&self, repository: &Repository, parts: &[&str]) -> Url {
         // Neither host has groups in groups: such an owner is one piece, and so nobody.
         self.http.at_in(&["repos", repository.owner(), repository.name()], parts)
+    }
+
+    /// Where the webhooks of a scope are, or one of them.
+    fn hooks(&self, scope: &Scope, id: &[&str]) -> Result<Url> {
+        let parts = [["hooks"].as_slice(), id].concat();
+        Ok(match scope {
+            Scope::Repository(repository) => self.of(repository, &parts),
+            Scope::Organisation(name) => {
+                let owner = common::organisation(name)?;
+                self.http.at_in(&[["orgs", owner.as_str()].as_slice(), parts.as_slice()].concat(), &[])
+            }
+        })
+    }
+
+    /// Ids of the webhooks that send to this address.
+    async fn hooks_to(&self, scope: &Scope, url: &str) -> Result<Vec<String>> {
+        let found: List<wire::Hook> = self.http.list(&self.hooks(scope, &[])?, self.size()).await?;
+        common::sending(found, url, |hook| (hook.config.url, hook.id.to_string()))
     }
 
     /// How a page's size is asked for.
@@ -139,6 +160,38 @@ impl Writer {
 }
 
 #[async_trait]
+impl Folders for Hub {
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// Both hosts know folders by their trees.
+    async fn list_folder(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        folder: &Folder,
+        deep: bool,
+    ) -> Result<List<Entry>> {
+        let id = folder.tree(commit)?;
+        match self.dialect {
+            Dialect::GitHub => {
+                let mut url = self.of(repository, &["git/trees", id]);
+                if deep {
+                    url.query_pairs_mut().append_pair("recursive", "1");
+                }
+                let tree: wire::Tree = self.http.get(url).await?.json()?;
+                Ok(List { items: tree.all(), cut: tree.truncated })
+            }
+            Dialect::Gitea => {
+                let tree = gitea::tree(self, repository, id, deep).await?;
+                Ok(List { items: tree.tree.all(), cut: tree.cut })
+            }
+        }
+    }
+}
+
+#[async_trait]
 impl GitHost for Hub {
     async fn default_branch(&self, repository: &Repository) -> Result<BranchName> {
         let found: wire::Repository = self.http.get(self.of(repository, &[])).await?.json()?;
@@ -158,7 +211,21 @@ impl GitHost for Hub {
         };
         let mut url = self.of(repository, &[what, path.as_str()]);
         url.query_pairs_mut().append_pair("ref", commit.as_str());
-        Ok(self.http.get_as(url, accept).await?.body)
+        let fetch = async { self.http.get_as(url, accept).await.map(|reply| reply.body) };
+        folders::read(self, repository, commit, path, fetch).await
+    }
+
+    async fn commit_told(&self, repository: &Repository, commit: &CommitId) -> Result<CommitTold> {
+        let mut url = self.of(repository, &["git/commits", commit.as_str()]);
+        if self.dialect == Dialect::Gitea {
+            let left_out = ["stat", "verification", "files"].map(|part| (part, "false"));
+            url.query_pairs_mut().extend_pairs(left_out);
+        }
+        let wire::Commit { message, commit, parents } = self.http.get(url).await?.json()?;
+        let parents: Result<Vec<CommitId>> =
+            parents.iter().map(|parent| common::commit_id(&parent.sha)).collect();
+        let message = message.or(commit.map(|commit| commit.message)).unwrap_or_default();
+        Ok(CommitTold { parents: parents?, message })
     }
 
     async fn tree(&self, repository: &Repository, commit: &CommitId) -> Result<List<TreeEntry>> {
@@ -169,20 +236,34 @@ impl GitHost for Hub {
                 let tree: wire::Tree = self.http.get(url).await?.json()?;
                 Ok(List { items: tree.entries(), cut: tree.truncated })
             }
-            Dialect::Gitea => gitea::tree(self, repository, commit).await,
+            Dialect::Gitea => {
+                let tree = gitea::tree(self, repository, commit.as_str(), true).await?;
+                Ok(List { items: tree.tree.entries(), cut: tree.cut })
+            }
         }
+    }
+
+    async fn tree_within(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        look: Looks<'_>,
+    ) -> Result<List<TreeEntry>> {
+        folders::within(self, repository, commit, look).await
     }
 
     async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed> {
         common::check(commit)?;
-        common::expect_parent(self, repository, commit).await?;
         match self.dialect {
             Dialect::GitHub => github::commit(self, repository, commit).await,
             Dialect::Gitea => gitea::commit(self, repository, commit).await,
         }
     }
 
-    async fn delete_branch(&self, repository: &Repository, branch: &BranchName) -> Result<()> {
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()> {
+        if !common::is_at(self, repository, branch, at).await? {
+            return Ok(());
+        }
         let url = match self.dialect {
             Dialect::GitHub => self.of(repository, &["git/refs/heads", branch.as_str()]),
             Dialect::Gitea => self.of(repository, &["branches", branch.as_str()]),
@@ -391,19 +472,7 @@ impl GitHost for Hub {
     }
 
     async fn ensure_webhook(&self, scope: &Scope, webhook: &WebhookSpec) -> Result<()> {
-        let owner = common::organisation(scope)?;
-        let hooks = |id: Option<u64>| -> Url {
-            let id = id.map(|id| id.to_string());
-            let mut parts = vec!["hooks"];
-            parts.extend(id.as_deref());
-            match scope {
-                Scope::Repository(repository) => self.of(repository, &parts),
-                Scope::Organisation(name) => {
-                    self.http.at_in(&["orgs", owner.as_deref().unwrap_or(name)], &parts)
-                }
-            }
-        };
-        let found: List<wire::Hook> = self.http.list(&hooks(None), self.size()).await?;
+        let known = self.hooks_to(scope, &webhook.url).await?;
         let events = match self.dialect {
             Dialect::GitHub => {
                 json!(["pull_request", "pull_request_review", "issue_comment", "push", "status", "check_run"])
@@ -416,26 +485,32 @@ impl GitHost for Hub {
             "url": webhook.url, "content_type": "json", "secret": webhook.secret.expose_secret(),
         });
         let mut body = json!({"active": true, "events": events, "config": config});
-        let known =
-            found.items.iter().filter(|hook| hook.config.url.as_deref() == Some(webhook.url.as_str()));
-        let known: Vec<u64> = known.map(|hook| hook.id).collect();
         match self.dialect {
             Dialect::GitHub => {
                 if let Some(id) = known.first() {
-                    return self.http.send(Method::PATCH, hooks(Some(*id)), &body).await.map(drop);
+                    let url = self.hooks(scope, &[id.as_str()])?;
+                    return self.http.send(Method::PATCH, url, &body).await.map(drop);
                 }
                 body["name"] = "web".into();
-                self.http.send(Method::POST, hooks(None), &body).await.map(drop)
+                self.http.send(Method::POST, self.hooks(scope, &[])?, &body).await.map(drop)
             }
             // An edit of a webhook leaves its secret as it was, so another takes its place.
             Dialect::Gitea => {
                 body["type"] = "gitea".into();
-                self.http.send(Method::POST, hooks(None), &body).await?;
+                self.http.send(Method::POST, self.hooks(scope, &[])?, &body).await?;
                 for id in known {
-                    self.http.delete(hooks(Some(id))).await?;
+                    self.http.delete(self.hooks(scope, &[id.as_str()])?).await?;
                 }
                 Ok(())
             }
         }
+    }
+
+    async fn remove_webhook(&self, scope: &Scope, url: &str) -> Result<bool> {
+        let known = self.hooks_to(scope, url).await?;
+        for id in &known {
+            common::gone(self.http.delete(self.hooks(scope, &[id.as_str()])?).await)?;
+        }
+        Ok(!known.is_empty())
     }
 }

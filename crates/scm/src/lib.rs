@@ -11,6 +11,7 @@
 //! - Every address is checked when it is connected to ([`plural_reach::Reach`]).
 //! - Answers are bounded in bytes, lists in pages and bytes, requests in time. A list that was cut says so.
 //! - What went wrong is typed ([`Cause`]). No error and no `Debug` text holds a credential.
+//! - Folders and files of commits, which never change, are held for later questions of the same host: bounded, and by none else.
 //! - Opening a pull request for a branch that has an open one gives that one.
 
 mod app_token;
@@ -20,10 +21,12 @@ mod common;
 mod connection;
 mod datacenter;
 mod error;
+mod folders;
 mod gitlab;
 mod http;
 mod hub;
 mod names;
+mod objects;
 mod plain;
 mod port;
 mod signing;
@@ -33,7 +36,7 @@ pub use error::{Cause, Error, Result};
 pub use names::{BranchName, CommitId, FilePath, Repository};
 pub use plain::{MIRROR_PREFIX, PlainConnection, connect_plain};
 pub use port::{
-    Change, ChangedFile, Check, Committed, EntryKind, FileStatus, GitHost, List, MergeMethod, NewCommit,
-    NewPullRequest, Onto, Opened, Person, PullRequest, PullRequestEdit, PullRequestState, Review, Scope,
-    Status, StatusState, TreeEntry, Verdict, WebhookSpec,
+    Change, ChangedFile, Check, CommitTold, Committed, EntryKind, FileStatus, Followed, GitHost, List, Look,
+    Looks, MergeMethod, NewCommit, NewPullRequest, Onto, Opened, Person, PullRequest, PullRequestEdit,
+    PullRequestState, Review, Scope, Status, StatusState, TreeEntry, Verdict, WebhookSpec,
 };

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use async_trait::async_trait;
 use bytes::Bytes;
 use plural_git::{
-    Credentials, Error as GitError, Fetched, FileChange, HostKeys, ListedKind, MirrorKey, Mirrors, Oid, Push,
-    RefSpec, Remote, Repository as Mirror, Resolved,
+    Credentials, Error as GitError, Fetched, FileChange, HostKeys, ListedKind, Merge, MirrorKey, Mirrors,
+    Oid, Push, RefSpec, Remote, Repository as Mirror, Resolved,
 };
 use secrecy::SecretString;
 use sha2::{Digest as _, Sha256};
@@ -16,8 +16,9 @@ use crate::{
     error::{Cause, Error, Result},
     names::{BranchName, CommitId, FilePath, Repository},
     port::{
-        Change, ChangedFile, Committed, EntryKind, GitHost, List, MergeMethod, NewCommit, NewPullRequest,
-        Onto, Opened, Person, PullRequest, PullRequestEdit, Review, Scope, Status, TreeEntry, WebhookSpec,
+        Change, ChangedFile, CommitTold, Committed, EntryKind, Followed, GitHost, List, MergeMethod,
+        NewCommit, NewPullRequest, Onto, Opened, Person, PullRequest, PullRequestEdit, Review, Scope, Status,
+        TreeEntry, WebhookSpec,
     },
 };
 
@@ -94,6 +95,44 @@ impl Plain {
             }
         }
         self.now(repository).await
+    }
+
+    /// Whether one commit has all of another: it comes after it, or a merge of both would change nothing of it, as after a squash. Nothing
+    /// where the other one is not to be had any more.
+    async fn holds(
+        &self,
+        repository: &Repository,
+        mirror: &Mirror,
+        one: Oid,
+        other: Oid,
+    ) -> Result<Option<bool>> {
+        if !self.has(repository, mirror, other).await? {
+            return Ok(None);
+        }
+        let remote = self.remote(repository)?;
+        if self.mirrors.is_before(&remote, other, one).await.map_err(Error::from)? {
+            return Ok(Some(true));
+        }
+        let merged = self.mirrors.merge(&remote, other, one).await.map_err(Error::from)?;
+        Ok(Some(merged == Merge::Second))
+    }
+
+    /// Whether the mirror has a commit, or the server still gives it: a mirror that was made anew has nothing that no branch leads to.
+    async fn has(&self, repository: &Repository, mirror: &Mirror, commit: Oid) -> Result<bool> {
+        let known = mirror.clone();
+        match blocking(move || known.commit(commit)).await {
+            Ok(_) => return Ok(true),
+            Err(error) if error.cause == Cause::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        match self.mirrors.fetch_commit(&self.remote(repository)?, commit).await {
+            Ok(Fetched { repository: mirror, .. }) => {
+                Ok(blocking(move || mirror.commit(commit)).await.is_ok())
+            }
+            Err(error @ (GitError::Unreachable { .. } | GitError::TimedOut { .. })) => Err(error.into()),
+            // Not every server gives what no branch leads to.
+            Err(_) => Ok(false),
+        }
     }
 
     /// Why a push did not succeed: what git says differs between servers, so the state is read.
@@ -267,14 +306,70 @@ impl GitHost for Plain {
         }
     }
 
-    async fn delete_branch(&self, repository: &Repository, branch: &BranchName) -> Result<()> {
+    async fn commit_told(&self, repository: &Repository, commit: &CommitId) -> Result<CommitTold> {
+        let commit = oid(commit)?;
+        let mirror = self.with(repository, commit).await?;
+        let read = blocking(move || mirror.commit(commit)).await?;
+        let parents: Result<Vec<CommitId>> =
+            read.parents.iter().map(|parent| common::commit_id(&parent.to_hex())).collect();
+        Ok(CommitTold { parents: parents?, message: read.message })
+    }
+
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()> {
+        if !common::is_at(self, repository, branch, at).await? {
+            return Ok(());
+        }
+        let at = oid(at)?;
+        self.mirrors.remove_branch(&self.remote(repository)?, branch.as_str(), at).await.map_err(of_push)
+    }
+
+    async fn follow(
+        &self,
+        repository: &Repository,
+        branch: &BranchName,
+        base: &BranchName,
+        commit: &CommitId,
+        last: Option<&CommitId>,
+    ) -> Result<Followed> {
         let mirror = self.now(repository).await?;
-        let at = match branch_of(&mirror, branch).await {
-            Ok(at) => at,
-            Err(error) if error.cause == Cause::NotFound => return Ok(()),
+        let (name, base) = (base, branch_of(&mirror, base).await?);
+        let head = match branch_of(&mirror, branch).await {
+            Ok(head) => Some(head),
+            Err(error) if error.cause == Cause::NotFound => None,
             Err(error) => return Err(error),
         };
-        self.mirrors.remove_branch(&self.remote(repository)?, branch.as_str(), at).await.map_err(of_push)
+        // Somebody may have put another commit in its place before it was merged.
+        let (mut is_merged, mut is_known) = (false, true);
+        for made in [Some(commit), last].into_iter().flatten() {
+            let held = self.holds(repository, &mirror, base, oid(made)?).await?;
+            is_merged |= held == Some(true);
+            is_known &= held.is_some();
+        }
+        let Some(head) = head else {
+            if !is_merged && !is_known {
+                return Err(Error::new(
+                    Cause::Conflict,
+                    format!(
+                        "branch {branch} of {repository} is gone, and its commit with it: whether {name} has what it changed cannot be told"
+                    ),
+                ));
+            }
+            return Ok(Followed {
+                head: None,
+                base: common::commit_id(&base.to_hex())?,
+                is_merged,
+                is_bare: false,
+            });
+        };
+        // What came onto the branch since has to be in there too.
+        let has_head = self.holds(repository, &mirror, base, head).await? == Some(true);
+        is_merged &= has_head;
+        Ok(Followed {
+            head: Some(common::commit_id(&head.to_hex())?),
+            base: common::commit_id(&base.to_hex())?,
+            is_merged,
+            is_bare: has_head && !is_merged,
+        })
     }
 
     async fn open(&self, _: &Repository, _: &NewPullRequest) -> Result<Opened> {
@@ -326,6 +421,10 @@ impl GitHost for Plain {
     }
 
     async fn ensure_webhook(&self, _: &Scope, _: &WebhookSpec) -> Result<()> {
+        unsupported("webhooks")
+    }
+
+    async fn remove_webhook(&self, _: &Scope, _: &str) -> Result<bool> {
         unsupported("webhooks")
     }
 }

@@ -96,6 +96,28 @@ pub struct Committed {
     pub parent: CommitId,
 }
 
+/// What a host tells of a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitTold {
+    /// The commits that it is on top of.
+    pub parents: Vec<CommitId>,
+    /// Its message.
+    pub message: String,
+}
+
+/// How a branch stands over the one that it is to go into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Followed {
+    /// The commit that it is at; nothing of one that is gone.
+    pub head: Option<CommitId>,
+    /// The commit that the other one is at.
+    pub base: CommitId,
+    /// The other one has all of it: its commits, or what they change.
+    pub is_merged: bool,
+    /// It has nothing that the other one has not, and was not merged: somebody took back what it was made with, or changed and merged it.
+    pub is_bare: bool,
+}
+
 /// A pull request in the making.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewPullRequest {
@@ -263,6 +285,33 @@ impl EntryKind {
     }
 }
 
+/// How much of a folder is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Nothing.
+    Not,
+    /// What lies in it; folders in it are asked about for themselves.
+    Folder,
+    /// Everything below it.
+    All,
+}
+
+/// How much of each folder is looked at, by its path from the root, which is empty.
+pub type Looks<'a> = &'a (dyn Fn(&str) -> Look + Send + Sync);
+
+/// Whether what stands at a path is in a folder that is looked into.
+fn is_within(path: &str, look: Looks<'_>) -> bool {
+    let above = path.match_indices('/').map(|(at, _)| &path[..at]);
+    for folder in std::iter::once("").chain(above) {
+        match look(folder) {
+            Look::Not => return false,
+            Look::All => return true,
+            Look::Folder => {}
+        }
+    }
+    true
+}
+
 /// A path in a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeEntry {
@@ -342,11 +391,41 @@ pub trait GitHost: Send + Sync + fmt::Debug {
     async fn read(&self, repository: &Repository, commit: &CommitId, path: &FilePath) -> Result<Bytes>;
     /// All paths of a commit that are no folders.
     async fn tree(&self, repository: &Repository, commit: &CommitId) -> Result<List<TreeEntry>>;
+    /// The paths of a commit that are no folders, of folders that are looked into: a host that lists folders is asked for those.
+    async fn tree_within(
+        &self,
+        repository: &Repository,
+        commit: &CommitId,
+        look: Looks<'_>,
+    ) -> Result<List<TreeEntry>> {
+        let List { mut items, cut } = self.tree(repository, commit).await?;
+        items.retain(|entry| is_within(&entry.path, look));
+        Ok(List { items, cut })
+    }
     /// Makes a commit, all of it or nothing. [`Cause::Moved`](crate::Cause::Moved) when `parent` is not the head,
     /// [`Cause::Conflict`](crate::Cause::Conflict) when a new branch is there or a file to delete is not.
     async fn commit(&self, repository: &Repository, commit: &NewCommit) -> Result<Committed>;
-    /// Removes a branch; one that is gone is no error.
-    async fn delete_branch(&self, repository: &Repository, branch: &BranchName) -> Result<()>;
+    /// What a commit tells of itself.
+    async fn commit_told(&self, repository: &Repository, _commit: &CommitId) -> Result<CommitTold> {
+        Err(Error::new(Cause::Unsupported, format!("commits of {repository} are not read from this host")))
+    }
+    /// Removes a branch while it is at this commit, else [`Cause::Moved`]; one that is gone is no error. A host whose API binds no removal to a
+    /// commit is asked for the branch's head right before.
+    async fn delete_branch(&self, repository: &Repository, branch: &BranchName, at: &CommitId) -> Result<()>;
+    /// How a branch stands over the one that it is to go into, and whether a commit that it was made with is in there, or the last one that
+    /// it was seen at: for a host without pull requests. The others tell it of the pull request. [`Cause::Conflict`] where the branch is gone
+    /// and such a commit is not to be had any more, so that nobody knows.
+    async fn follow(
+        &self,
+        repository: &Repository,
+        _branch: &BranchName,
+        _base: &BranchName,
+        _commit: &CommitId,
+        _last: Option<&CommitId>,
+    ) -> Result<Followed> {
+        let what = format!("branches of {repository} are followed by their pull requests");
+        Err(Error::new(Cause::Unsupported, what))
+    }
     /// Opens a pull request, or gives the one that is open for these branches.
     async fn open(&self, repository: &Repository, new: &NewPullRequest) -> Result<Opened>;
     /// Reads a pull request.
@@ -389,4 +468,6 @@ pub trait GitHost: Send + Sync + fmt::Debug {
     async fn approve(&self, repository: &Repository, number: u64, head: &CommitId, body: &str) -> Result<()>;
     /// Has a webhook that sends to this address: makes it, or sets the secret of the one that is there.
     async fn ensure_webhook(&self, scope: &Scope, webhook: &WebhookSpec) -> Result<()>;
+    /// Removes the webhooks that send to this address; whether there was one.
+    async fn remove_webhook(&self, scope: &Scope, url: &str) -> Result<bool>;
 }

@@ -133,7 +133,7 @@ impl AgentStore for Database {
             None => HashMap::new(),
         };
         let mut candidates = fleet_plan_part::candidates_on(&tx, &ids).await?;
-        let mut contexts = service_context::of_services_on(&tx, &ids).await?;
+        let mut contexts = service_context::of_services_on(&tx, &ids, Outputs::All).await?;
         let mut imports = service_import::of_services_on(&tx, &ids, Outputs::All).await?;
         tx.commit().await.map_err(db(doing))?;
         rows.into_iter()

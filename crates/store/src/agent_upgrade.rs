@@ -18,7 +18,8 @@ use uuid::Uuid;
 use crate::error::db;
 use crate::service::{lock_in_tx, row};
 use crate::{
-    cluster, dependency, repository, service_context, service_import, service_repository, transaction,
+    cluster, context_import, dependency, repository, service_context, service_import, service_repository,
+    transaction,
 };
 
 /// Whether one of these services is marked.
@@ -79,6 +80,7 @@ pub(crate) async fn lock_to_mark_in_tx(
         return Err(Error::conflict("the service became an instance meanwhile: try again"));
     }
     service_import::check_imports_none_in_tx(write, id).await?;
+    context_import::check_fed_none_in_tx(write, BTreeSet::from([id])).await?;
     if Feeds::of_on(&write.tx, id, row.repository_id).await? != feeds {
         return Err(Error::conflict("the service is read from elsewhere meanwhile: try again"));
     }

@@ -9,8 +9,9 @@ use uuid::Uuid;
 
 use crate::error::db;
 use crate::{
-    cluster, custom_stack_run, global_service, group, managed_namespace, pr_automation, pr_instance, project,
-    pull_request, repository, saved_view, scm_connection, scm_webhook, service, service_context, stack, user,
+    cluster, custom_stack_run, global_service, group, managed_namespace, pr_automation, pr_governance,
+    pr_instance, project, pull_request, repository, saved_view, scm_connection, scm_webhook, service,
+    service_context, stack, user,
 };
 
 /// Things of one write whose rows are read again; a write about more of them is told without these digests.
@@ -46,6 +47,7 @@ async fn state_on(connection: &impl ConnectionTrait, noun: &str, id: Uuid) -> Re
         "group" => row_on::<group::row::Entity>(connection, id).await,
         "managed namespace" => row_on::<managed_namespace::row::Entity>(connection, id).await,
         "pr automation" => row_on::<pr_automation::row::Entity>(connection, id).await,
+        "pr governance" => row_on::<pr_governance::row::Entity>(connection, id).await,
         "pr instance" => row_on::<pr_instance::row::Entity>(connection, id).await,
         "project" => row_on::<project::row::Entity>(connection, id).await,
         "pull request" => row_on::<pull_request::row::Entity>(connection, id).await,

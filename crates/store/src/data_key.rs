@@ -521,8 +521,15 @@ impl DataKeyStore for Database {
                  SELECT id AS connection_id, 1 AS held FROM scm_connections \
                  WHERE project_id = $1 AND secrets IS NOT NULL UNION ALL \
                  SELECT connection_id, 1 AS held FROM scm_webhooks WHERE project_id = $1 UNION ALL \
+                 SELECT connection_id, 1 AS held FROM pr_governances WHERE project_id = $1 AND secret IS NOT NULL UNION ALL \
                  SELECT connection_id, 1 AS held FROM pull_requests WHERE project_id = $1 AND asked IS NOT NULL UNION ALL \
-                 SELECT connection_id, 1 AS held FROM pr_instances WHERE project_id = $1\
+                 SELECT connection_id, 1 AS held FROM pull_requests WHERE project_id = $1 AND governance_state IS NOT NULL UNION ALL \
+                 SELECT connection_id, 1 AS held FROM pr_instances WHERE project_id = $1 UNION ALL \
+                 SELECT p.connection_id, 1 AS held FROM pr_secrets s JOIN pull_requests p ON p.id = s.id \
+                 WHERE s.project_id = $1 AND s.content IS NOT NULL UNION ALL \
+                 SELECT p.connection_id, 1 AS held FROM pr_request_keys k JOIN pull_requests p ON p.id = k.id WHERE k.project_id = $1 UNION ALL \
+                 SELECT a.connection_id, 1 AS held FROM fleet_plans p JOIN pr_automations a ON a.id = p.automation_id \
+                 WHERE p.project_id = $1 AND p.asked IS NOT NULL\
                  ) h ON h.connection_id = c.id GROUP BY c.id, c.name"
             }
             SecretKind::Recordings => {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::delta::{Delta, DeltaBatch, DeltaPosition, DeltaStore};
 use plural_core::Result;
-use plural_core::ids::{ClusterId, ServiceId};
+use plural_core::ids::{ClusterId, ServiceId, StackId};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait, QueryFilter, QueryResult, QuerySelect,
 };
@@ -17,7 +17,7 @@ use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::records::AT_ONCE;
 use crate::transaction::set;
-use crate::{cluster, service};
+use crate::{cluster, service, stack};
 
 /// In the place of a cluster, without a service: who may see what has changed. An earlier release takes it for a cluster that is gone.
 pub(crate) const RIGHTS: Uuid = Uuid::nil();
@@ -35,6 +35,7 @@ pub(crate) mod row {
         pub xid: i64,
         pub cluster_id: Uuid,
         pub service_id: Option<Uuid>,
+        pub stack_id: Option<Uuid>,
         pub at: DateTimeUtc,
     }
 
@@ -44,7 +45,19 @@ pub(crate) mod row {
 }
 
 pub(crate) fn row_of((cluster, service): (Uuid, Option<Uuid>), at: DateTime<Utc>) -> row::ActiveModel {
-    row::ActiveModel { cluster_id: set(cluster), service_id: set(service), at: set(at), ..Default::default() }
+    row::ActiveModel {
+        cluster_id: set(cluster),
+        service_id: set(service),
+        // Rows of one statement name the same columns.
+        stack_id: set(None),
+        at: set(at),
+        ..Default::default()
+    }
+}
+
+/// A row of a stack. An earlier release takes it for a cluster that is gone.
+pub(crate) fn row_of_stack(stack: Uuid, at: DateTime<Utc>) -> row::ActiveModel {
+    row::ActiveModel { stack_id: set(Some(stack)), ..row_of((stack, None), at) }
 }
 
 #[async_trait]
@@ -65,12 +78,12 @@ impl DeltaStore for Database {
         let doing = "reading which things changed";
         let sql = match self.backend {
             DbBackend::Postgres => {
-                "SELECT s.xmin AS head, d.xid AS place, d.cluster_id, d.service_id, d.at FROM \
+                "SELECT s.xmin AS head, d.xid AS place, d.cluster_id, d.service_id, d.stack_id, d.at FROM \
                  (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS xmin) s \
                  LEFT JOIN deltas d ON d.xid > $1 ORDER BY d.xid, d.sequence LIMIT $2"
             }
             _ => {
-                "SELECT s.head AS head, d.sequence AS place, d.cluster_id, d.service_id, d.at FROM \
+                "SELECT s.head AS head, d.sequence AS place, d.cluster_id, d.service_id, d.stack_id, d.at FROM \
                  (SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'deltas'), 0) AS head) s \
                  LEFT JOIN deltas d ON d.sequence > $1 ORDER BY d.sequence LIMIT $2"
             }
@@ -105,16 +118,17 @@ impl DeltaStore for Database {
 
     async fn deltas_gone(&self, of: &[Delta]) -> Result<HashSet<Uuid>> {
         let doing = "looking which things are gone";
-        let services: HashSet<Uuid> =
-            of.iter().filter_map(|delta| delta.service_id.map(ServiceId::uuid)).collect();
-        let clusters: HashSet<Uuid> = of
-            .iter()
-            .filter(|delta| delta.service_id.is_none())
-            .map(|delta| delta.cluster_id.uuid())
-            .collect();
-        let mut gone: HashSet<Uuid> = services.union(&clusters).copied().collect();
-        let (services, clusters): (Vec<Uuid>, Vec<Uuid>) =
-            (services.into_iter().collect(), clusters.into_iter().collect());
+        let (mut services, mut clusters, mut stacks) = (HashSet::new(), HashSet::new(), HashSet::new());
+        for delta in of {
+            match delta {
+                Delta::Cluster(id) => clusters.insert(id.uuid()),
+                Delta::Service { cluster_id: _, service_id } => services.insert(service_id.uuid()),
+                Delta::Stack(id) => stacks.insert(id.uuid()),
+            };
+        }
+        let mut gone: HashSet<Uuid> = services.iter().chain(&clusters).chain(&stacks).copied().collect();
+        let [services, clusters, stacks] =
+            [services, clusters, stacks].map(|ids| ids.into_iter().collect::<Vec<Uuid>>());
         for chunk in services.chunks(AT_ONCE) {
             let there: Vec<Uuid> = service::row::Entity::find()
                 .select_only()
@@ -133,6 +147,19 @@ impl DeltaStore for Database {
                 .select_only()
                 .column(cluster::row::Column::Id)
                 .filter(cluster::row::Column::Id.is_in(chunk.iter().copied()))
+                .into_tuple()
+                .all(&self.reader)
+                .await
+                .map_err(db(doing))?;
+            for id in &there {
+                gone.remove(id);
+            }
+        }
+        for chunk in stacks.chunks(AT_ONCE) {
+            let there: Vec<Uuid> = stack::row::Entity::find()
+                .select_only()
+                .column(stack::row::Column::Id)
+                .filter(stack::row::Column::Id.is_in(chunk.iter().copied()))
                 .into_tuple()
                 .all(&self.reader)
                 .await
@@ -162,7 +189,7 @@ impl DeltaStore for Database {
 
 /// What a row tells.
 enum Told {
-    /// A service or a cluster.
+    /// What changed.
     Change(Delta),
     /// When rights changed.
     Rights(DateTime<Utc>),
@@ -176,15 +203,18 @@ fn read_row(row: &QueryResult) -> std::result::Result<ReadRow, DbErr> {
     let place: Option<i64> = row.try_get("", "place")?;
     let cluster: Option<Uuid> = row.try_get("", "cluster_id")?;
     let service: Option<Uuid> = row.try_get("", "service_id")?;
+    let stack: Option<Uuid> = row.try_get("", "stack_id")?;
     let at: Option<DateTime<Utc>> = row.try_get("", "at")?;
     let read = place.zip(cluster).zip(at).map(|((place, cluster), at)| {
-        let told = if cluster == RIGHTS && service.is_none() {
-            Told::Rights(at)
-        } else {
-            Told::Change(Delta {
-                cluster_id: ClusterId::from_uuid(cluster),
-                service_id: service.map(ServiceId::from_uuid),
-            })
+        let cluster_id = ClusterId::from_uuid(cluster);
+        let told = match (stack, service) {
+            (Some(stack), _) => Told::Change(Delta::Stack(StackId::from_uuid(stack))),
+            (None, Some(service)) => {
+                let service_id = ServiceId::from_uuid(service);
+                Told::Change(Delta::Service { cluster_id, service_id })
+            }
+            (None, None) if cluster == RIGHTS => Told::Rights(at),
+            (None, None) => Told::Change(Delta::Cluster(cluster_id)),
         };
         (place.cast_unsigned(), told)
     });

@@ -4,22 +4,26 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::access::{Approve, Audited, Authorized, Read, Write};
+use plural_app::access::{Approve, Audited, Authorized, CreatePr, Read, Write};
 use plural_app::fleet_plan::{
-    FleetAsked, FleetPartPlan, FleetPlanFilter, FleetPlanStore, FleetTarget, fleet_plan_tellers,
+    FleetAsked, FleetPartPlan, FleetPlanFilter, FleetPlanStore, FleetReached, FleetTarget, PrunedPreviews,
+    fleet_plan_tellers,
 };
 use plural_app::job::NewJob;
-use plural_core::access::Visibility;
+use plural_app::seal::Sealed;
+use plural_core::access::{Scope, Visibility};
 use plural_core::fleet_plan::{FleetFound, FleetPartState, FleetPlan, FleetPlanPart, FleetPlanPhase};
 use plural_core::ids::{
-    ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId,
+    ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId, StackId,
+    StackRunId,
 };
 use plural_core::policy::PolicyNoun;
+use plural_core::pr_automation::PrAutomation;
 use plural_core::repository::Repository;
 use plural_core::service::GitRef;
 use plural_core::specs::without_nul;
 use plural_core::{Error, Result};
-use sea_orm::sea_query::Condition;
+use sea_orm::sea_query::{Condition, Expr, ExprTrait as _};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
     QueryOrder, QuerySelect, Select,
@@ -33,7 +37,7 @@ use crate::records::{Guard, Table};
 use crate::service::rendering_of;
 use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
-use crate::{cluster, dependency, fleet_plan_part, policy, service};
+use crate::{cluster, dependency, fleet_plan_part, fleet_preview, policy, service};
 
 /// Plans kept of one repository that are over.
 const KEPT: u64 = 50;
@@ -62,6 +66,8 @@ pub(crate) mod row {
         pub phase: String,
         pub sha: Option<String>,
         pub message: Option<String>,
+        pub base_sha: Option<String>,
+        pub is_merged: bool,
         pub untouched: i32,
         pub composed: i32,
         pub omitted: i32,
@@ -69,6 +75,11 @@ pub(crate) mod row {
         pub error: Option<String>,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
+        pub owner_id: Option<Uuid>,
+        pub automation_id: Option<Uuid>,
+        pub asked: Option<Vec<u8>>,
+        pub stacks: Option<Json>,
+        pub expires_at: Option<DateTimeUtc>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -92,6 +103,8 @@ impl TryFrom<row::Model> for FleetPlan {
             phase,
             sha,
             message,
+            base_sha,
+            is_merged,
             untouched,
             composed,
             omitted,
@@ -99,10 +112,18 @@ impl TryFrom<row::Model> for FleetPlan {
             error,
             created_at,
             updated_at,
+            owner_id,
+            automation_id,
+            asked: _,
+            stacks,
+            expires_at,
         } = row;
+        let preview = fleet_preview::of_row(owner_id.zip(automation_id).zip(expires_at), stacks)?;
         let found = sha.zip(deadline_at).map(|(sha, deadline)| FleetFound {
             sha,
             message: message.unwrap_or_default(),
+            base_sha,
+            is_merged,
             untouched: untouched.cast_unsigned(),
             composed: composed.cast_unsigned(),
             omitted: omitted.cast_unsigned(),
@@ -120,6 +141,7 @@ impl TryFrom<row::Model> for FleetPlan {
             phase: word(FleetPlanPhase::parse(&phase), "the phase of a fleet plan")?,
             found,
             error,
+            preview,
             created_at,
             updated_at,
         })
@@ -137,6 +159,8 @@ impl Table for FleetPlan {
 
     fn filter(mut rows: Select<row::Entity>, filter: &FleetPlanFilter) -> Select<row::Entity> {
         let FleetPlanFilter { repository_id, pull_request_id } = filter;
+        // Those of previews are no plans of commits: whoever asked for one has its id.
+        rows = rows.filter(row::Column::OwnerId.is_null());
         if let Some(id) = repository_id {
             rows = rows.filter(row::Column::RepositoryId.eq(id.uuid()));
         }
@@ -147,16 +171,26 @@ impl Table for FleetPlan {
     }
 
     fn visible(to: &Visibility) -> Condition {
-        policy::visible(to, &[row::Column::ProjectId], PolicyNoun::Project)
+        let (user, of_project) = match to {
+            Visibility::All => return Condition::all(),
+            Visibility::Bound { user, groups: _ } => {
+                (user.uuid(), policy::visible(to, &[row::Column::ProjectId], PolicyNoun::Project))
+            }
+        };
+        let of_commits = Condition::all().add(row::Column::OwnerId.is_null()).add(of_project);
+        Condition::any().add(row::Column::OwnerId.eq(user)).add(of_commits)
     }
 
     fn guard(&self) -> Guard {
-        Guard::Policies(vec![self.project_id.into()])
+        match &self.preview {
+            Some(preview) => Guard::Scope(Scope::Own(preview.owner)),
+            None => Guard::Policies(vec![self.project_id.into()]),
+        }
     }
 }
 
-/// Services of a repository: id, cluster, name, git ref, rendering, closure digest.
-type Target = (Uuid, Uuid, String, Option<JsonValue>, Option<JsonValue>, Option<String>);
+/// Services of a repository: id, cluster, name, own repository, git ref, rendering, closure digest.
+type Target = (Uuid, Uuid, String, Option<Uuid>, Option<JsonValue>, Option<JsonValue>, Option<String>);
 
 #[async_trait]
 impl FleetPlanStore for Database {
@@ -178,11 +212,15 @@ impl FleetPlanStore for Database {
             phase,
             found: _,
             error: _,
+            // It has a beginning of its own.
+            preview: _,
             created_at,
             updated_at,
         } = plan;
         let mut write = self.write().await?;
-        let earlier = row::Entity::find().filter(row::Column::RepositoryId.eq(repository_id.uuid()));
+        let earlier = row::Entity::find()
+            .filter(row::Column::RepositoryId.eq(repository_id.uuid()))
+            .filter(row::Column::OwnerId.is_null());
         let same = match pull_request_id {
             Some(id) => Condition::all().add(row::Column::PullRequestId.eq(id.uuid())),
             None => Condition::all()
@@ -233,6 +271,7 @@ impl FleetPlanStore for Database {
             let Some(oldest) = oldest else { continue };
             row::Entity::delete_many()
                 .filter(row::Column::RepositoryId.eq(repository_id.uuid()))
+                .filter(row::Column::OwnerId.is_null())
                 .filter(of)
                 .filter(row::Column::Id.lte(oldest))
                 .exec(&write.tx)
@@ -251,6 +290,8 @@ impl FleetPlanStore for Database {
             phase: set(phase.as_str().to_owned()),
             sha: set(None),
             message: set(None),
+            base_sha: set(None),
+            is_merged: set(false),
             untouched: set(0),
             composed: set(0),
             omitted: set(0),
@@ -258,6 +299,7 @@ impl FleetPlanStore for Database {
             error: set(None),
             created_at: set(*created_at),
             updated_at: set(*updated_at),
+            ..Default::default()
         };
         row.insert(&write.tx).await.map_err(db("recording a fleet plan"))?;
         write.enqueue(jobs, *created_at).await?;
@@ -268,6 +310,7 @@ impl FleetPlanStore for Database {
     async fn fleet_plan_to_look_at(&self, id: FleetPlanId) -> Result<Option<FleetPlan>> {
         let found = row::Entity::find_by_id(id.uuid())
             .filter(row::Column::Phase.eq(FleetPlanPhase::Looking.as_str()))
+            .filter(row::Column::OwnerId.is_null())
             .one(&self.reader)
             .await;
         found.map_err(db("reading a fleet plan"))?.map(FleetPlan::try_from).transpose()
@@ -321,17 +364,20 @@ impl FleetPlanStore for Database {
     async fn fleet_plan_targets(&self, repository: RepositoryId) -> Result<Vec<FleetTarget>> {
         use service::row::Column;
         let doing = "reading a repository's services";
+        // A rendering may name the repository, too: whether it does is in its text. Those of all other services are not read.
+        let named = Expr::col(Column::Rendering).cast_as("text").like(format!("%{}%", repository.uuid()));
         let rows: Vec<Target> = service::row::Entity::find()
             .select_only()
             .columns([
                 Column::Id,
                 Column::ClusterId,
                 Column::Name,
+                Column::RepositoryId,
                 Column::Git,
                 Column::Rendering,
                 Column::ClosureDigest,
             ])
-            .filter(Column::RepositoryId.eq(repository.uuid()))
+            .filter(Condition::any().add(Column::RepositoryId.eq(repository.uuid())).add(named))
             .filter(Column::DeletedAt.is_null())
             .filter(Column::Pin.is_null())
             // One that was never fetched has nothing that an agent could answer with.
@@ -356,10 +402,16 @@ impl FleetPlanStore for Database {
             clusters.extend(found.into_iter().map(|(id, handle, project)| (id, (handle, project))));
         }
         let mut targets = Vec::with_capacity(rows.len());
-        for (id, cluster_id, name, git, rendering, closure_digest) in rows {
-            let (Some(git), Some((cluster, project))) = (git, clusters.get(&cluster_id)) else { continue };
-            let git: GitRef = json(git, "a service's git ref")?;
+        for (id, cluster_id, name, own, git, rendering, closure_digest) in rows {
+            let Some((cluster, project)) = clusters.get(&cluster_id) else { continue };
             let rendering = rendering_of(rendering)?;
+            let own = git.filter(|_| own == Some(repository.uuid()));
+            let own = own.map(|git| json::<GitRef>(git, "a service's git ref")).transpose()?;
+            let is_composed = rendering.is_composed();
+            let parts = rendering.refs_of(repository).filter(|_| is_composed).cloned();
+            let mut refs = own.into_iter().chain(parts);
+            let Some(git) = refs.next() else { continue };
+            let also = refs.collect();
             targets.push(FleetTarget {
                 id: ServiceId::from_uuid(id),
                 name,
@@ -367,8 +419,9 @@ impl FleetPlanStore for Database {
                 cluster: cluster.clone(),
                 project_id: ProjectId::from_uuid(*project),
                 beside: rendering.beside(&git.folder),
-                is_composed: rendering.is_composed(),
+                is_composed,
                 git,
+                also,
                 closure_digest,
             });
         }
@@ -385,7 +438,8 @@ impl FleetPlanStore for Database {
     ) -> Result<()> {
         let mut write = self.write().await?;
         let named: Vec<Uuid> = asked.reached.iter().map(|reached| reached.part.service_id.uuid()).collect();
-        let to_ask = asked.reached.iter().filter(|reached| reached.candidate.is_some());
+        let is_asked = |reached: &&FleetReached| reached.part.state == FleetPartState::Waiting;
+        let to_ask = asked.reached.iter().filter(is_asked);
         let to_ask: Vec<Uuid> = to_ask.map(|reached| reached.part.service_id.uuid()).collect();
         // Services are locked before plans, as reports lock them.
         dependency::lock_in_tx(&write).await?;
@@ -407,16 +461,21 @@ impl FleetPlanStore for Database {
                 .map_err(db("recording parts of a fleet plan"))?;
         }
         let phase = if asked.is_any() { FleetPlanPhase::Asked } else { FleetPlanPhase::Done };
-        let FleetFound { sha, message, untouched, composed, omitted, deadline } = &asked.found;
+        let FleetFound { sha, message, base_sha, is_merged, untouched, composed, omitted, deadline } =
+            &asked.found;
         let change = row::ActiveModel {
             id: ActiveValue::Unchanged(known.id),
             phase: set(phase.as_str().to_owned()),
             sha: set(Some(sha.clone())),
             message: set(Some(without_nul(message))),
+            base_sha: set(base_sha.clone()),
+            is_merged: set(*is_merged),
             untouched: set(number(*untouched)),
             composed: set(number(*composed)),
             omitted: set(number(*omitted)),
             deadline_at: set(Some(*deadline)),
+            asked: set(None),
+            stacks: set(fleet_preview::stacks(&known, &asked.stacks)?),
             updated_at: set(at),
             ..Default::default()
         };
@@ -438,12 +497,40 @@ impl FleetPlanStore for Database {
             id: ActiveValue::Unchanged(known.id),
             phase: set(FleetPlanPhase::Failed.as_str().to_owned()),
             error: set(Some(without_nul(error))),
+            asked: set(None),
             updated_at: set(at),
             ..Default::default()
         };
         change.update(&write.tx).await.map_err(db("recording a fleet plan"))?;
         write.enqueue(jobs, at).await?;
         write.commit().await
+    }
+
+    async fn fleet_preview_begin(
+        &self,
+        by: Audited<'_, PrAutomation, CreatePr>,
+        plan: &FleetPlan,
+        asked: &Sealed,
+        jobs: &[NewJob],
+    ) -> Result<()> {
+        fleet_preview::begin(self, by, (plan, asked), jobs).await
+    }
+
+    async fn fleet_preview_to_look_at(&self, id: FleetPlanId) -> Result<Option<(FleetPlan, Sealed)>> {
+        fleet_preview::to_look_at_on(&self.reader, id).await
+    }
+
+    async fn fleet_preview_planned(
+        &self,
+        id: FleetPlanId,
+        stack: StackId,
+        planned: &std::result::Result<StackRunId, String>,
+    ) -> Result<()> {
+        fleet_preview::planned(self, id, stack, planned).await
+    }
+
+    async fn fleet_previews_prune(&self, at: DateTime<Utc>) -> Result<PrunedPreviews> {
+        fleet_preview::prune(self, at).await
     }
 
     async fn fleet_plan_end(&self, id: FleetPlanId, at: DateTime<Utc>) -> Result<()> {

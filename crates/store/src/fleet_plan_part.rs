@@ -210,6 +210,14 @@ pub(crate) async fn one_on(
         .one(connection)
         .await
         .map_err(db(doing))?;
+    let owner: Option<Option<Uuid>> = fleet_plan::row::Entity::find_by_id(part.plan_id.uuid())
+        .select_only()
+        .column(fleet_plan::row::Column::OwnerId)
+        .into_tuple()
+        .one(connection)
+        .await
+        .map_err(db(doing))?;
+    let is_preview = owner.flatten().is_some();
     let (revision, objects, problems) = told.unwrap_or_default();
     let problems: Vec<StoredProblem> =
         problems.map(|stored| json(stored, PLAN)).transpose()?.unwrap_or_default();
@@ -235,7 +243,8 @@ pub(crate) async fn one_on(
         error: None,
         created_at,
     });
-    Ok(Some(FleetPartPlan { part, plan, problems: problems.into_iter().map(problem).collect() }))
+    let problems = problems.into_iter().map(problem).collect();
+    Ok(Some(FleetPartPlan { part, plan, problems, is_preview }))
 }
 
 /// Whether an agent of the cluster is asked about this artifact.

@@ -93,7 +93,8 @@ impl ManyStore for Database {
         for chunk in services.chunks(AT_ONCE) {
             let ids: Vec<Uuid> = chunk.iter().map(|service| service.id.uuid()).collect();
             let mut revisions = revision::kept_on(&self.reader, &ids).await?;
-            let mut contexts = service_context::of_services_on(&self.reader, &ids).await?;
+            let mut contexts =
+                service_context::of_services_on(&self.reader, &ids, Outputs::Sensitive).await?;
             let mut imports = service_import::of_services_on(&self.reader, &ids, Outputs::Sensitive).await?;
             found.extend(ids.into_iter().map(|id| {
                 let revisions = revisions.remove(&id).unwrap_or_default();

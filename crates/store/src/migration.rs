@@ -89,6 +89,14 @@ mod m0112_pull_request_life;
 mod m0113_fleet_plans;
 mod m0114_stack_pull_requests;
 mod m0115_pr_instances;
+mod m0116_pr_governances;
+mod m0117_merge_windows;
+mod m0118_fleet_previews;
+mod m0119_pr_secrets;
+mod m0120_context_imports;
+mod m0121_pr_instance_parts;
+mod m0122_fleet_plan_merges;
+mod m0124_pull_request_mergers;
 #[cfg(test)]
 mod tests;
 
@@ -189,6 +197,14 @@ impl MigratorTrait for Migrator {
             Box::new(m0113_fleet_plans::Migration),
             Box::new(m0114_stack_pull_requests::Migration),
             Box::new(m0115_pr_instances::Migration),
+            Box::new(m0116_pr_governances::Migration),
+            Box::new(m0117_merge_windows::Migration),
+            Box::new(m0118_fleet_previews::Migration),
+            Box::new(m0119_pr_secrets::Migration),
+            Box::new(m0120_context_imports::Migration),
+            Box::new(m0121_pr_instance_parts::Migration),
+            Box::new(m0122_fleet_plan_merges::Migration),
+            Box::new(m0124_pull_request_mergers::Migration),
         ]
     }
 }

@@ -4,7 +4,9 @@ use async_trait::async_trait;
 use plural_app::access::{Audited, Grant, Write};
 use plural_app::pr_automation::{PrAutomationFilter, PrAutomationSelector, PrAutomationStore};
 use plural_core::access::Visibility;
-use plural_core::ids::{ClusterId, PrAutomationId, ProjectId, RepositoryId, ScmConnectionId, ServiceId};
+use plural_core::ids::{
+    ClusterId, PrAutomationId, PrGovernanceId, ProjectId, RepositoryId, ScmConnectionId, ServiceId,
+};
 use plural_core::policy::PolicyNoun;
 use plural_core::pr_automation::{PrAutomation, PrAutomationLinks};
 use plural_core::pr_automation_spec::PrRole;
@@ -17,9 +19,10 @@ use crate::convert::{json, parse, to_json, word};
 use crate::database::Database;
 use crate::error::{db, gone_or, unique};
 use crate::page::search;
+use crate::pull_request_merge::{read_windows, written_windows};
 use crate::records::{Guard, Table};
 use crate::transaction::set;
-use crate::{cluster, policy, project, repository, scm_connection, service, transaction};
+use crate::{cluster, policy, pr_governance, project, repository, scm_connection, service, transaction};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -41,6 +44,8 @@ pub(crate) mod row {
         pub updated_at: DateTimeUtc,
         pub revision: i64,
         pub digest: Option<String>,
+        pub governance_id: Option<Uuid>,
+        pub merge_windows: Option<Json>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -71,6 +76,8 @@ impl TryFrom<row::Model> for PrAutomation {
             updated_at,
             revision,
             digest: _,
+            governance_id,
+            merge_windows,
         } = row;
         Ok(Self {
             id: PrAutomationId::from_uuid(id),
@@ -82,8 +89,10 @@ impl TryFrom<row::Model> for PrAutomation {
                 repository_id: repository_id.map(RepositoryId::from_uuid),
                 cluster_id: cluster_id.map(ClusterId::from_uuid),
                 service_id: service_id.map(ServiceId::from_uuid),
+                governance_id: governance_id.map(PrGovernanceId::from_uuid),
             },
             spec: json(spec, SPEC)?,
+            merge_windows: read_windows(merge_windows)?,
             revision,
             created_at,
             updated_at,
@@ -95,6 +104,7 @@ impl Table for PrAutomation {
     type Row = row::Entity;
     const ID: row::Column = row::Column::Id;
     const READING: &'static str = "reading an automation";
+    const LEAVES_OUT: bool = true;
 
     fn find(rows: Select<row::Entity>, by: &PrAutomationSelector) -> Select<row::Entity> {
         match by {
@@ -126,7 +136,7 @@ impl Table for PrAutomation {
 
 /// What an automation uses must not go while it comes to it.
 async fn hold_in_tx(write: &transaction::Write<'_>, links: &PrAutomationLinks) -> Result<()> {
-    let PrAutomationLinks { connection_id, repository_id, cluster_id, service_id } = links;
+    let PrAutomationLinks { connection_id, repository_id, cluster_id, service_id, governance_id } = links;
     let known = scm_connection::row::Entity::find_by_id(connection_id.uuid());
     let known = known.lock(LockType::KeyShare).one(&write.tx).await;
     known.map_err(db("reading a connection"))?.ok_or(Error::not_found("scm connection"))?;
@@ -145,6 +155,11 @@ async fn hold_in_tx(write: &transaction::Write<'_>, links: &PrAutomationLinks) -
         let known = known.lock(LockType::KeyShare).one(&write.tx).await;
         known.map_err(db("reading a service"))?.ok_or(Error::not_found("service"))?;
     }
+    if let Some(id) = governance_id {
+        let known = pr_governance::row::Entity::find_by_id(id.uuid());
+        let known = known.lock(LockType::KeyShare).one(&write.tx).await;
+        known.map_err(db("reading a governance"))?.ok_or(Error::not_found("pr governance"))?;
+    }
     Ok(())
 }
 
@@ -156,9 +171,19 @@ impl PrAutomationStore for Database {
         automation: &PrAutomation,
         grant: Option<&Grant>,
     ) -> Result<()> {
-        let PrAutomation { id, project_id, name, role, links, spec, revision, created_at, updated_at } =
-            automation;
-        let PrAutomationLinks { connection_id, repository_id, cluster_id, service_id } = links;
+        let PrAutomation {
+            id,
+            project_id,
+            name,
+            role,
+            links,
+            spec,
+            merge_windows,
+            revision,
+            created_at,
+            updated_at,
+        } = automation;
+        let PrAutomationLinks { connection_id, repository_id, cluster_id, service_id, governance_id } = links;
         let write = self.write().await?;
         // It must not go while something is made in it.
         let known = project::row::Entity::find_by_id(project_id.uuid());
@@ -173,6 +198,7 @@ impl PrAutomationStore for Database {
             repository_id: set(repository_id.map(RepositoryId::uuid)),
             cluster_id: set(cluster_id.map(ClusterId::uuid)),
             service_id: set(service_id.map(ServiceId::uuid)),
+            governance_id: set(governance_id.map(PrGovernanceId::uuid)),
             name: set(name.to_string()),
             role: set(role.map(|role| role.as_str().to_owned())),
             spec: set(to_json(spec, SPEC)?),
@@ -180,6 +206,7 @@ impl PrAutomationStore for Database {
             updated_at: set(*updated_at),
             revision: set(*revision),
             digest: set(Some(spec.digest()?)),
+            merge_windows: set(written_windows(merge_windows)?),
         };
         row.insert(&write.tx).await.map_err(unique("making an automation", UNIQUE))?;
         policy::grant_in_tx(&write, grant).await?;
@@ -193,9 +220,19 @@ impl PrAutomationStore for Database {
         after: &PrAutomation,
         grant: Option<&Grant>,
     ) -> Result<()> {
-        let PrAutomation { id, project_id: _, name, role, links, spec, revision, created_at: _, updated_at } =
-            after;
-        let PrAutomationLinks { connection_id, repository_id, cluster_id, service_id } = links;
+        let PrAutomation {
+            id,
+            project_id: _,
+            name,
+            role,
+            links,
+            spec,
+            merge_windows,
+            revision,
+            created_at: _,
+            updated_at,
+        } = after;
+        let PrAutomationLinks { connection_id, repository_id, cluster_id, service_id, governance_id } = links;
         let write = self.write().await?;
         // What it uses is locked before it, as whoever makes one does.
         if *links != by.target().links {
@@ -205,7 +242,8 @@ impl PrAutomationStore for Database {
         let stored = stored.map_err(db("reading an automation"))?.ok_or(Error::not_found(NOUN))?;
         // Whether it may change that repository through that connection was decided from these.
         let found = PrAutomation::try_from(stored)?;
-        if found.links != by.target().links || found.spec != by.target().spec {
+        let PrAutomation { links: was, spec: asked, merge_windows: windows, .. } = by.target();
+        if found.links != *was || found.spec != *asked || found.merge_windows != *windows {
             return Err(Error::conflict(
                 "somebody else changed the automation at the same time: look at it and try again",
             ));
@@ -216,12 +254,14 @@ impl PrAutomationStore for Database {
             repository_id: set(repository_id.map(RepositoryId::uuid)),
             cluster_id: set(cluster_id.map(ClusterId::uuid)),
             service_id: set(service_id.map(ServiceId::uuid)),
+            governance_id: set(governance_id.map(PrGovernanceId::uuid)),
             name: set(name.to_string()),
             role: set(role.map(|role| role.as_str().to_owned())),
             spec: set(to_json(spec, SPEC)?),
             updated_at: set(*updated_at),
             revision: set(*revision),
             digest: set(Some(spec.digest()?)),
+            merge_windows: set(written_windows(merge_windows)?),
             ..Default::default()
         };
         let gone = gone_or(NOUN, unique("changing an automation", UNIQUE));

@@ -9,7 +9,7 @@ use plural_core::ids::{PrAutomationId, PrInstanceId, ProjectId, PullRequestId, S
 use plural_core::policy::PolicyNoun;
 use plural_core::pr_instance::{
     PrGenerated, PrInstance, PrInstanceChange, PrInstanceChangeKind, PrInstanceFile, PrInstanceState, PrMade,
-    PrVersion,
+    PrParts, PrVersion,
 };
 use plural_core::pull_request::{PrPhase, PrStatus};
 use plural_core::{Error, Result};
@@ -26,7 +26,7 @@ use crate::error::db;
 use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::transaction::set;
-use crate::{policy, pull_request};
+use crate::{policy, pr_secret, pull_request};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -51,6 +51,7 @@ pub(crate) mod row {
         pub commit_sha: Option<String>,
         pub base_commit: Option<String>,
         pub templates_commit: Option<String>,
+        pub parts: Option<Json>,
         pub clock_ms: i64,
         pub seed: Vec<u8>,
         pub change_id: Option<Uuid>,
@@ -69,6 +70,7 @@ const SPEC: &str = "the version of an instance";
 const ANSWERS: &str = "the answers of an instance";
 const FILES: &str = "the files of an instance";
 const CHANGE: &str = "the change of an instance";
+const PARTS: &str = "what an instance took from elsewhere";
 const READING: &str = "reading what a pull request generated";
 const WRITING: &str = "recording what a pull request generated";
 /// Instances of one repository of which it is looked at what they generated.
@@ -85,6 +87,24 @@ const NOT_NEWER: &str = "NOT EXISTS (SELECT 1 FROM pr_automations a WHERE a.id =
 struct StoredChange {
     kind: PrInstanceChangeKind,
     made: PrMade,
+}
+
+/// What a version took from elsewhere, as it is stored.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct StoredParts {
+    /// The digest of the version.
+    of: String,
+    parts: PrParts,
+}
+
+fn stored_parts(digest: &str, parts: Option<&PrParts>) -> Result<Option<sea_orm::JsonValue>> {
+    match parts {
+        Some(parts) => {
+            let stored = StoredParts { of: digest.to_owned(), parts: parts.clone() };
+            to_json(&stored, PARTS).map(Some)
+        }
+        None => Ok(None),
+    }
 }
 
 impl TryFrom<row::Model> for PrInstance {
@@ -108,6 +128,7 @@ impl TryFrom<row::Model> for PrInstance {
             commit_sha,
             base_commit,
             templates_commit,
+            parts,
             clock_ms,
             seed: _,
             change_id,
@@ -115,6 +136,14 @@ impl TryFrom<row::Model> for PrInstance {
             created_at,
             updated_at,
         } = row;
+        let parts = match parts {
+            Some(parts) => {
+                let StoredParts { of, parts } = json(parts, PARTS)?;
+                // The release before this one changes the version, and not these.
+                (of == digest).then_some(parts)
+            }
+            None => None,
+        };
         let change = match (change_id, change) {
             (Some(id), Some(change)) => {
                 let StoredChange { kind, made } = json(change, CHANGE)?;
@@ -131,7 +160,13 @@ impl TryFrom<row::Model> for PrInstance {
             repository,
             base,
             made: PrMade {
-                version: PrVersion { revision, digest, spec: json(spec, SPEC)?, templates: templates_commit },
+                version: PrVersion {
+                    revision,
+                    digest,
+                    spec: json(spec, SPEC)?,
+                    templates: templates_commit,
+                    parts,
+                },
                 answers: json(answers, ANSWERS)?,
                 files: json(files, FILES)?,
             },
@@ -157,7 +192,7 @@ impl Table for PrInstance {
     }
 
     fn filter(rows: Select<row::Entity>, filter: &PrInstanceFilter) -> Select<row::Entity> {
-        let PrInstanceFilter { project_id, automation_id, state, outdated, q } = filter;
+        let PrInstanceFilter { project_id, automation_id, state, outdated, q, pull_request_id } = filter;
         let mut rows = search(rows, &[row::Column::Repository], q.as_deref());
         if let Some(id) = project_id {
             rows = rows.filter(row::Column::ProjectId.eq(id.uuid()));
@@ -167,6 +202,9 @@ impl Table for PrInstance {
         }
         if let Some(state) = state {
             rows = rows.filter(row::Column::State.eq(state.as_str()));
+        }
+        if let Some(id) = pull_request_id {
+            rows = rows.filter(is_of_pull_request(*id));
         }
         let active = PrInstanceState::Active.as_str();
         match outdated {
@@ -235,8 +273,10 @@ impl PrInstanceStore for Database {
         settled: &PrSettled,
         at: DateTime<Utc>,
     ) -> Result<()> {
-        let write = self.write().await?;
+        let mut write = self.write().await?;
+        let of = ids_in_tx(&write.tx, pull_request).await?;
         settle_in_tx(&write.tx, pull_request, settled, at).await?;
+        pr_secret::settle(&mut write, &of, at).await?;
         write.commit().await
     }
 }
@@ -299,7 +339,7 @@ async fn insert_in_tx(tx: &impl ConnectionTrait, instance: &PrInstance, seed: &S
         automation_id,
         repository,
         base,
-        made: PrMade { version: PrVersion { revision, digest, spec, templates }, answers, files },
+        made: PrMade { version: PrVersion { revision, digest, spec, templates, parts }, answers, files },
         state,
         pull_request_id,
         commit,
@@ -327,6 +367,7 @@ async fn insert_in_tx(tx: &impl ConnectionTrait, instance: &PrInstance, seed: &S
         commit_sha: set(commit.clone()),
         base_commit: set(base_commit.clone()),
         templates_commit: set(templates.clone()),
+        parts: set(stored_parts(digest, parts.as_ref())?),
         clock_ms: set(*clock_ms),
         seed: set(seed.as_bytes().to_vec()),
         change_id: set(None::<uuid::Uuid>),
@@ -349,7 +390,7 @@ pub(crate) async fn opened_in_tx(
     if let Some(generated) = generated {
         generated_in_tx(tx, id, generated, at).await?;
     }
-    settle_in_tx(tx, id, &PrSettled { status, commit: None }, at).await
+    settle_in_tx(tx, id, &PrSettled { status, commit: None, base: None }, at).await
 }
 
 /// Records that a pull request was not opened; where it is not needed, what it would have changed is so already.
@@ -360,7 +401,8 @@ pub(crate) async fn failed_in_tx(
     at: DateTime<Utc>,
 ) -> Result<()> {
     let Some(generated) = unneeded else {
-        return settle_in_tx(tx, id, &PrSettled { status: PrStatus::Closed, commit: None }, at).await;
+        let settled = PrSettled { status: PrStatus::Closed, commit: None, base: None };
+        return settle_in_tx(tx, id, &settled, at).await;
     };
     generated_in_tx(tx, id, generated, at).await?;
     for found in of_pull_request_in_tx(tx, id).await? {
@@ -385,7 +427,8 @@ fn changed(id: uuid::Uuid, change: sea_orm::JsonValue, at: DateTime<Utc>) -> Res
     match kind {
         PrInstanceChangeKind::Upgrade => {
             let PrMade { version, answers, files } = made;
-            let PrVersion { revision, digest, spec, templates } = version;
+            let PrVersion { revision, digest, spec, templates, parts } = version;
+            row.parts = set(stored_parts(&digest, parts.as_ref())?);
             row.revision = set(revision);
             row.digest = set(digest);
             row.spec = set(to_json(&spec, SPEC)?);
@@ -432,6 +475,11 @@ async fn generated_in_tx(
     Ok(())
 }
 
+/// A branch by its short name, as hosts tell it.
+fn short(branch: &str) -> &str {
+    branch.strip_prefix("refs/heads/").unwrap_or(branch)
+}
+
 /// Brings the ledger to how a pull request stands, in the transaction that records that. Told twice, it is done once.
 pub(crate) async fn settle_in_tx(
     tx: &impl ConnectionTrait,
@@ -439,8 +487,11 @@ pub(crate) async fn settle_in_tx(
     settled: &PrSettled,
     at: DateTime<Utc>,
 ) -> Result<()> {
-    let PrSettled { status, commit } = settled;
+    let PrSettled { status: told, commit, base } = settled;
     for found in of_pull_request_in_tx(tx, id).await? {
+        // Who reviews a branch has not seen what was merged into another one.
+        let is_elsewhere = base.as_deref().is_some_and(|base| short(base) != short(&found.base));
+        let status = if is_elsewhere && *told == PrStatus::Merged { PrStatus::Closed } else { *told };
         let mut row = row::ActiveModel {
             id: ActiveValue::Unchanged(found.id),
             updated_at: set(at),
@@ -483,10 +534,38 @@ pub(crate) async fn settle_in_tx(
     Ok(())
 }
 
+/// What a pull request generates or changes, as long as it has not changed it.
+pub(crate) async fn ids_in_tx(tx: &impl ConnectionTrait, id: PullRequestId) -> Result<Vec<PrInstanceId>> {
+    let found = of_pull_request_in_tx(tx, id).await?;
+    Ok(found.into_iter().map(|found| PrInstanceId::from_uuid(found.id)).collect())
+}
+
+/// How instances stand.
+pub(crate) async fn states_in_tx(
+    tx: &impl ConnectionTrait,
+    of: &[PrInstanceId],
+) -> Result<Vec<(PrInstanceId, PrInstanceState)>> {
+    let found: Vec<(uuid::Uuid, String)> = row::Entity::find()
+        .select_only()
+        .columns([row::Column::Id, row::Column::State])
+        .filter(row::Column::Id.is_in(of.iter().map(|id| id.uuid())))
+        .into_tuple()
+        .all(tx)
+        .await
+        .map_err(db(READING))?;
+    let one = |(id, state): (uuid::Uuid, String)| {
+        let state = word(PrInstanceState::parse(&state), "the state of an instance")?;
+        Ok((PrInstanceId::from_uuid(id), state))
+    };
+    found.into_iter().map(one).collect()
+}
+
+/// What a pull request generated or changes.
+fn is_of_pull_request(id: PullRequestId) -> Condition {
+    Condition::any().add(row::Column::PullRequestId.eq(id.uuid())).add(row::Column::ChangeId.eq(id.uuid()))
+}
+
 /// What it generated or changes.
 async fn of_pull_request_in_tx(tx: &impl ConnectionTrait, id: PullRequestId) -> Result<Vec<row::Model>> {
-    let is_its = Condition::any()
-        .add(row::Column::PullRequestId.eq(id.uuid()))
-        .add(row::Column::ChangeId.eq(id.uuid()));
-    row::Entity::find().filter(is_its).lock_exclusive().all(tx).await.map_err(db(READING))
+    row::Entity::find().filter(is_of_pull_request(id)).lock_exclusive().all(tx).await.map_err(db(READING))
 }

@@ -243,7 +243,7 @@ impl ProjectStore for Database {
             if is_foreign_key(&cause) {
                 Error::conflict(
                     "the project still has clusters, repositories, contexts, stacks, global services, managed namespaces, \
-                     connections to git hosts or automations of pull requests: delete or detach them first",
+                     connections to git hosts, governances or automations of pull requests: delete or detach them first",
                 )
             } else {
                 db("deleting a project")(cause)

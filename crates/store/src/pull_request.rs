@@ -4,15 +4,22 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Audited, CreatePr};
 use plural_app::job::NewJob;
-use plural_app::pr_instance::{PrLedger, PrSettled};
-use plural_app::pull_request::{PendingPullRequest, PullRequestEnd, PullRequestFilter, PullRequestStore};
+use plural_app::pr_instance::PrSettled;
+use plural_app::pull_request::{
+    PendingPullRequest, PullRequestBegin, PullRequestEnd, PullRequestFilter, PullRequestStore,
+};
+use plural_app::pull_request_key::PrRequestKnown;
 use plural_app::seal::Sealed;
 use plural_core::access::Visibility;
+use plural_core::idempotency_key::IdempotencyKey;
 use plural_core::ids::{
-    ClusterId, PrAutomationId, ProjectId, PullRequestId, ScmConnectionId, ServiceId, StackId,
+    ClusterId, PrAutomationId, PrGovernanceId, ProjectId, PullRequestId, ScmConnectionId, ServiceId, StackId,
+    UserId,
 };
+use plural_core::merge_window::PrMerging;
 use plural_core::policy::PolicyNoun;
 use plural_core::pr_automation::PrAutomation;
+use plural_core::pr_governance::PrGoverned;
 use plural_core::pull_request::{HostPullRequest, PrPhase, PrProgress, PrStatus, PrWork, PullRequest};
 use plural_core::pull_request_life::{PrFacts, PrLife, PrLinks};
 use plural_core::{Error, Result};
@@ -26,9 +33,10 @@ use crate::convert::{json, to_json, word};
 use crate::database::Database;
 use crate::error::{db, unique};
 use crate::page::search;
+use crate::pull_request_merge::{WISH, read_windows, written_windows};
 use crate::records::{Guard, Table};
 use crate::transaction::set;
-use crate::{policy, pr_automation, pr_instance, service};
+use crate::{policy, pr_automation, pr_instance, pr_secret, pull_request_key, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -62,6 +70,13 @@ pub(crate) mod row {
         pub cluster_id: Option<Uuid>,
         pub read_at: Option<DateTimeUtc>,
         pub polled_at: Option<DateTimeUtc>,
+        pub governance_id: Option<Uuid>,
+        pub governance: Option<Json>,
+        pub governance_state: Option<Vec<u8>>,
+        pub merge_windows: Option<Json>,
+        pub merge_wish: Option<Json>,
+        pub merge_due_at: Option<DateTimeUtc>,
+        pub merge_begun_at: Option<DateTimeUtc>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -73,6 +88,7 @@ pub(crate) mod row {
 const PENDING: &str = "pending:";
 const WORK: &str = "the work of a pull request";
 pub(crate) const LABELS: &str = "the labels of a pull request";
+pub(crate) const REVIEW: &str = "how a pull request stands with its governance";
 pub(crate) const FACTS: &str = "what is known of a pull request";
 const UNIQUE: &[(&str, &str)] =
     &[("pull_requests_connection_id_url_key", "the pull request is recorded at this moment: try again")];
@@ -107,7 +123,15 @@ impl TryFrom<row::Model> for PullRequest {
             cluster_id,
             read_at,
             polled_at: _,
+            governance_id,
+            governance,
+            governance_state: _,
+            merge_windows,
+            merge_wish,
+            merge_due_at,
+            merge_begun_at,
         } = row;
+        let review = governance.map(|review| json(review, REVIEW)).transpose()?.unwrap_or_default();
         let phase = word(PrPhase::parse(&phase), "the phase of a pull request")?;
         let url = if url.starts_with(PENDING) { String::new() } else { url };
         let status = word(PrStatus::parse(&status), "the status of a pull request")?;
@@ -127,6 +151,14 @@ impl TryFrom<row::Model> for PullRequest {
             told: HostPullRequest { url, repository, branch, title, status, labels },
             progress: PrProgress { phase, commit: commit_sha, error },
             life: PrLife { head: head_sha, facts, links, read_at },
+            governed: governance_id
+                .map(|id| PrGoverned { governance_id: PrGovernanceId::from_uuid(id), review }),
+            merging: PrMerging {
+                windows: read_windows(merge_windows)?,
+                wish: merge_wish.map(|wish| json(wish, WISH)).transpose()?,
+                due_at: merge_due_at,
+                begun_at: merge_begun_at,
+            },
             created_at,
             updated_at,
         })
@@ -220,9 +252,12 @@ impl PullRequestStore for Database {
             updated_at,
             progress: _,
             life: _,
+            governed,
+            merging,
         } = opened;
+        let governance = governed.as_ref().map(|governed| governed.governance_id.uuid());
         let HostPullRequest { url, repository, branch, title, status, labels } = told;
-        let write = self.write().await?;
+        let mut write = self.write().await?;
         hold_automation_in_tx(&write.tx, by.target().id, *connection_id).await?;
         let known = row::Entity::find()
             .filter(row::Column::ConnectionId.eq(connection_id.uuid()))
@@ -244,12 +279,16 @@ impl PullRequestStore for Database {
             updated_at: set(*updated_at),
             ..Default::default()
         };
-        let settled = PrSettled { status: *status, commit: None };
+        let settled = PrSettled { status: *status, commit: None, base: None };
         let doing = "recording a pull request";
         let mut entry = by.entry().clone();
         let row = if let Some(known) = known {
             // The id that it was to have is nobody's.
             entry.target.id = Some(known.id);
+            // One that has none by now gets that of the automation; none is taken off or replaced.
+            if known.governance_id.is_none() {
+                row.governance_id = set(governance);
+            }
             row.id = ActiveValue::Unchanged(known.id);
             row.update(&write.tx).await.map_err(unique(doing, UNIQUE))?
         } else {
@@ -259,11 +298,16 @@ impl PullRequestStore for Database {
             row.automation_id = set(automation_id.map(PrAutomationId::uuid));
             row.creator = set(creator.clone());
             row.url = set(url.clone());
+            row.governance_id = set(governance);
             row.created_at = set(*created_at);
             row.phase = set(PrPhase::Opened.as_str().to_owned());
+            row.merge_windows = set(written_windows(&merging.windows)?);
             row.insert(&write.tx).await.map_err(unique(doing, UNIQUE))?
         };
-        pr_instance::settle_in_tx(&write.tx, PullRequestId::from_uuid(row.id), &settled, *updated_at).await?;
+        let id = PullRequestId::from_uuid(row.id);
+        let of = pr_instance::ids_in_tx(&write.tx, id).await?;
+        pr_instance::settle_in_tx(&write.tx, id, &settled, *updated_at).await?;
+        pr_secret::settle(&mut write, &of, *updated_at).await?;
         write.audit(&entry).await?;
         write.commit().await?;
         row.try_into()
@@ -272,12 +316,9 @@ impl PullRequestStore for Database {
     async fn pull_request_begin(
         &self,
         by: Audited<'_, PrAutomation, CreatePr>,
-        begun: &PullRequest,
-        work: &PrWork,
-        asked: &Sealed,
-        ledger: &PrLedger,
-        job: &NewJob,
-    ) -> Result<()> {
+        new: &PullRequestBegin<'_>,
+    ) -> Result<bool> {
+        let PullRequestBegin { begun, work, asked, ledger, job, key, secret } = *new;
         let PullRequest {
             id,
             project_id,
@@ -287,6 +328,8 @@ impl PullRequestStore for Database {
             told,
             progress: PrProgress { phase, commit, error },
             life: _,
+            governed,
+            merging,
             created_at,
             updated_at,
         } = begun;
@@ -313,13 +356,33 @@ impl PullRequestStore for Database {
             error: set(error.clone()),
             work: set(Some(to_json(work, WORK)?)),
             asked: set(Some(asked.as_bytes().to_vec())),
+            governance_id: set(governed.as_ref().map(|governed| governed.governance_id.uuid())),
+            merge_windows: set(written_windows(&merging.windows)?),
             ..Default::default()
         };
         row.insert(&write.tx).await.map_err(unique("recording a pull request", UNIQUE))?;
+        if let Some(key) = key
+            && !pull_request_key::record_in_tx(&write.tx, begun, key).await?
+        {
+            return Ok(false);
+        }
         pr_instance::begin_in_tx(&write.tx, ledger, *created_at).await?;
+        if let Some(secret) = secret {
+            pr_secret::insert_in_tx(&write.tx, secret).await?;
+        }
         write.enqueue(std::slice::from_ref(job), *created_at).await?;
         write.audit(by.entry()).await?;
-        write.commit().await
+        write.commit().await?;
+        Ok(true)
+    }
+
+    async fn pull_request_of_key(
+        &self,
+        user: UserId,
+        key: &IdempotencyKey,
+        since: DateTime<Utc>,
+    ) -> Result<Option<PrRequestKnown>> {
+        pull_request_key::known_on(&self.reader, user, key, since).await
     }
 
     async fn pull_request_pending(&self, id: PullRequestId) -> Result<Option<PendingPullRequest>> {
@@ -377,6 +440,16 @@ impl PullRequestStore for Database {
                 row.phase = set(PrPhase::Opened.as_str().to_owned());
                 row.error = set(None);
             }
+            // It has no address, and keeps what stands for one.
+            PullRequestEnd::Pushed { title, base, head } => {
+                let facts = PrFacts { base: Some(base.clone()), ..PrFacts::default() };
+                row.title = set(title.clone());
+                row.labels = set(to_json(&Vec::<String>::new(), LABELS)?);
+                row.head_sha = set(Some(head.clone()));
+                row.facts = set(Some(to_json(&facts, FACTS)?));
+                row.phase = set(PrPhase::Opened.as_str().to_owned());
+                row.error = set(None);
+            }
             PullRequestEnd::Failed { error } => {
                 row.phase = set(PrPhase::Failed.as_str().to_owned());
                 row.error = set(Some(error.clone()));
@@ -384,15 +457,20 @@ impl PullRequestStore for Database {
         }
         row.update(&write.tx).await.map_err(unique("recording a pull request", UNIQUE))?;
         let generated = work.generated.as_ref();
+        let of = pr_instance::ids_in_tx(&write.tx, id).await?;
         match end {
             PullRequestEnd::Opened { url: _, title: _, status } => {
                 pr_instance::opened_in_tx(&write.tx, id, generated, *status, at).await?;
+            }
+            PullRequestEnd::Pushed { title: _, base: _, head: _ } => {
+                pr_instance::opened_in_tx(&write.tx, id, generated, PrStatus::Open, at).await?;
             }
             PullRequestEnd::Failed { error: _ } => {
                 let unneeded = generated.filter(|_| work.unneeded);
                 pr_instance::failed_in_tx(&write.tx, id, unneeded, at).await?;
             }
         }
+        pr_secret::settle(&mut write, &of, at).await?;
         write.enqueue(jobs, at).await?;
         write.commit().await
     }
@@ -415,7 +493,8 @@ async fn hold_automation_in_tx(
 /// As [`hold_automation_in_tx`]; what is generated is of the version that was looked at.
 async fn hold_version_in_tx(tx: &impl ConnectionTrait, automation: &PrAutomation) -> Result<()> {
     let found = hold_automation_in_tx(tx, automation.id, automation.links.connection_id).await?;
-    if found.revision != automation.revision {
+    let governance = automation.links.governance_id.map(PrGovernanceId::uuid);
+    if found.revision != automation.revision || found.governance_id != governance {
         return Err(Error::conflict(
             "somebody changed the automation at the same time: look at it and try again",
         ));

@@ -20,9 +20,9 @@ use uuid::Uuid;
 use crate::convert::to_json;
 use crate::database::Database;
 use crate::error::{db, unique_constraint};
-use crate::pull_request::{FACTS, LABELS, row};
+use crate::pull_request::{FACTS, LABELS, REVIEW, row};
 use crate::transaction::set;
-use crate::{pr_instance, scm_connection};
+use crate::{pr_instance, pr_secret, pull_request_merge, scm_connection};
 
 /// Open ones of a repository that are looked at in one pass.
 const MOST_OPEN: u64 = 1_000;
@@ -132,11 +132,24 @@ impl PullRequestLifeStore for Database {
             change.updated_at = set(at);
             write_life(&mut change, &life)?;
         }
+        // With the head, so that nothing is merged by what was confirmed of another one.
+        let governed = before.governed.as_ref();
+        let (head, base) = (life.head.as_deref(), life.facts.base.as_deref());
+        if let Some(review) = governed.and_then(|governed| governed.review.seen(*status, head, base)) {
+            change.governance = set(Some(to_json(&review, REVIEW)?));
+        }
+        let merging = before.merging.clone().seen(*status, life.head.as_deref());
+        if merging != before.merging {
+            pull_request_merge::write(&mut change, &merging)?;
+        }
         let changed = change.update(&write.tx).await;
         changed.map_err(db(RECORDING))?;
         if is_news {
-            let settled = PrSettled { status: *status, commit: life.facts.merge_commit.clone() };
+            let (commit, base) = (life.facts.merge_commit.clone(), life.facts.base.clone());
+            let settled = PrSettled { status: *status, commit, base };
+            let of = pr_instance::ids_in_tx(&write.tx, id).await?;
             pr_instance::settle_in_tx(&write.tx, id, &settled, at).await?;
+            pr_secret::settle(&mut write, &of, at).await?;
         }
         write.enqueue(jobs, at).await?;
         write.commit().await?;
@@ -153,6 +166,10 @@ impl PullRequestLifeStore for Database {
             told,
             progress: PrProgress { phase, commit, error },
             life,
+            // It is of automations alone.
+            governed: _,
+            // Nobody said yet when it may be merged.
+            merging: _,
             created_at,
             updated_at,
         } = adopted;

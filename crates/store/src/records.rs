@@ -10,7 +10,7 @@ use plural_core::ids::PolicyId;
 use plural_core::page::Edge;
 use plural_core::{Error, Page, PageRequest, Result};
 use sea_orm::sea_query::Condition;
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, Select};
+use sea_orm::{ColumnTrait, EntityTrait, ModelTrait, QueryFilter, QueryOrder, Select};
 use uuid::Uuid;
 
 use crate::database::Database;
@@ -43,6 +43,8 @@ pub(crate) trait Table: Record {
     const READING: &'static str;
     /// There may be so many rows that a list passes over most of them for somebody who may see few; an index has what decides that.
     const IS_LONG: bool = false;
+    /// One that a later release wrote, and this one cannot read, is left out of lists, and the log says so: it keeps nobody from the others.
+    const LEAVES_OUT: bool = false;
 
     /// The row that is named.
     fn find(rows: Select<Self::Row>, by: &Self::Find) -> Select<Self::Row>;
@@ -89,7 +91,7 @@ impl<N: Table> Records<N> for Database {
         let mut ids: Vec<Uuid> = ids.iter().map(|id| (*id).into()).collect();
         ids.sort_unstable();
         ids.dedup();
-        let mut found = self.rows::<N::Row, N>(N::ID, &ids, N::READING).await?;
+        let mut found = self.rows_of::<N>(&ids).await?;
         for chunk in found.chunks_mut(AT_ONCE) {
             N::complete(self, &mut chunk.iter_mut().collect::<Vec<_>>()).await?;
         }
@@ -100,6 +102,9 @@ impl<N: Table> Records<N> for Database {
         let query = N::filter(N::Row::find().filter(N::visible(visible)), filter);
         let mut found: Page<N> = match visible {
             Visibility::Bound { .. } if N::IS_LONG => self.page_by_ids::<N>(query, request).await?,
+            Visibility::All | Visibility::Bound { .. } if N::LEAVES_OUT => {
+                self.page_by_ids::<N>(query, request).await?
+            }
             Visibility::All | Visibility::Bound { .. } => {
                 page(&self.reader, query, N::ID, request, TryInto::try_into).await?
             }
@@ -115,13 +120,42 @@ impl Database {
         let Page { edges, has_next_page, has_previous_page } =
             page_of_ids(&self.reader, query, N::ID, request).await?;
         let ids: Vec<Uuid> = edges.iter().map(|edge| edge.node.0).collect();
-        let found = self.rows::<N::Row, N>(N::ID, &ids, N::READING).await?;
+        let found = self.rows_of::<N>(&ids).await?;
         let mut found: HashMap<Uuid, N> = found.into_iter().map(|one| (one.key(), one)).collect();
         // One that went in between is left out.
         let edges = edges
             .into_iter()
             .filter_map(|Edge { node, cursor }| found.remove(&node.0).map(|node| Edge { node, cursor }));
         Ok(Page { edges: edges.collect(), has_next_page, has_previous_page })
+    }
+
+    /// Things by id, oldest first; without those that cannot be read, where these are left out.
+    async fn rows_of<N: Table>(&self, ids: &[Uuid]) -> Result<Vec<N>> {
+        if !N::LEAVES_OUT {
+            return self.rows::<N::Row, N>(N::ID, ids, N::READING).await;
+        }
+        let mut found = Vec::with_capacity(ids.len());
+        for chunk in ids.chunks(AT_ONCE) {
+            let id = N::ID;
+            let query = N::Row::find().filter(id.is_in(chunk.iter().copied())).order_by_asc(id);
+            for row in query.all(&self.reader).await.map_err(db(N::READING))? {
+                let id = format!("{:?}", row.get(id));
+                let read: Result<N> = row.try_into();
+                match read {
+                    Ok(one) => found.push(one),
+                    Err(error) => {
+                        let error = error.log_text();
+                        tracing::warn!(
+                            id,
+                            noun = N::NOUN,
+                            error,
+                            "a row that this release cannot read is left out of a list"
+                        );
+                    }
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Rows by id, oldest first.

@@ -114,8 +114,8 @@ impl TryFrom<row::Model> for Repository {
     }
 }
 
-/// The services that are read from a repository.
-fn readers(id: RepositoryId) -> Condition {
+/// The services that are read from a repository: as their own, for their chart, or as a further source.
+pub(crate) fn readers(id: RepositoryId) -> Condition {
     use service::row::Column;
     let mut named = Query::select();
     named.column(service_repository::row::Column::ServiceId).from(service_repository::row::Entity);

@@ -227,7 +227,7 @@ impl ScmConnectionStore for Database {
             .map_err(|cause| {
                 if is_foreign_key(&cause) {
                     // Whoever asks may not know of the automations, so none is named.
-                    Error::conflict("automations open pull requests with the connection: delete them, or give them another one, first")
+                    Error::conflict("automations open pull requests with the connection, or governances approve with it: delete them, or give them another one, first")
                 } else {
                     db("deleting a connection")(cause)
                 }

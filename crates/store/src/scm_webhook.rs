@@ -13,7 +13,7 @@ use plural_core::scm_connection::{ScmConnection, ScmType};
 use plural_core::scm_webhook::ScmWebhook;
 use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, Expr, ExprTrait as _, Func, LockType};
-use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, QueryFilter, QuerySelect, Select};
+use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
 use uuid::Uuid;
 
 use crate::convert::word;
@@ -135,6 +135,32 @@ impl ScmWebhookStore for Database {
         row.insert(&write.tx).await.map_err(unique("making a webhook", UNIQUE))?;
         write.audit(by.entry()).await?;
         write.commit().await
+    }
+
+    async fn scm_webhook_acted(&self, by: Audited<'_, ScmConnection, Write>) -> Result<()> {
+        let write = self.write().await?;
+        write.audit(by.entry()).await?;
+        write.commit().await
+    }
+
+    async fn scm_webhook_of(
+        &self,
+        connection: ScmConnectionId,
+        owner: &str,
+    ) -> Result<Option<ScmWebhookRow>> {
+        let lower = Expr::expr(Func::lower(Expr::col(row::Column::Owner)));
+        let found: Option<Uuid> = row::Entity::find()
+            .select_only()
+            .column(row::Column::Id)
+            .filter(row::Column::ConnectionId.eq(connection.uuid()))
+            .filter(lower.eq(owner.to_ascii_lowercase()))
+            .order_by_asc(row::Column::Id)
+            .into_tuple()
+            .one(&self.reader)
+            .await
+            .map_err(db("looking for a webhook of a connection"))?;
+        let Some(id) = found else { return Ok(None) };
+        self.scm_webhook_row(&ScmWebhookSelector::Id(ScmWebhookId::from_uuid(id))).await
     }
 
     async fn scm_webhook_delete(&self, by: Audited<'_, ScmWebhook, Write>) -> Result<()> {

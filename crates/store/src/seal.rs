@@ -122,6 +122,15 @@ fn place(column: SealedColumn) -> Place {
         SealedColumn::ScmWebhookHmac => ("scm_webhooks", "hmac", Some("id"), OWN, KeyPurpose::Secrets),
         SealedColumn::PullRequestAsked => ("pull_requests", "asked", Some("id"), OWN, KeyPurpose::Secrets),
         SealedColumn::PrInstanceSeed => ("pr_instances", "seed", Some("id"), OWN, KeyPurpose::Secrets),
+        SealedColumn::PrRequestKey => ("pr_request_keys", "asked", Some("id"), OWN, KeyPurpose::Secrets),
+        SealedColumn::PrSecret => ("pr_secrets", "content", Some("id"), OWN, KeyPurpose::Secrets),
+        SealedColumn::PrGovernanceSecret => {
+            ("pr_governances", "secret", Some("id"), OWN, KeyPurpose::Secrets)
+        }
+        SealedColumn::PullRequestGovernance => {
+            ("pull_requests", "governance_state", Some("id"), OWN, KeyPurpose::Secrets)
+        }
+        SealedColumn::FleetPlanAsked => ("fleet_plans", "asked", Some("id"), OWN, KeyPurpose::Secrets),
     };
     Place { table, column, id, project, purpose }
 }
@@ -164,7 +173,12 @@ fn key(column: SealedColumn) -> Option<Key> {
         | SealedColumn::ScmSecrets
         | SealedColumn::ScmWebhookHmac
         | SealedColumn::PullRequestAsked
-        | SealedColumn::PrInstanceSeed => ("id", None),
+        | SealedColumn::PrInstanceSeed
+        | SealedColumn::PrRequestKey
+        | SealedColumn::PrSecret
+        | SealedColumn::PrGovernanceSecret
+        | SealedColumn::PullRequestGovernance
+        | SealedColumn::FleetPlanAsked => ("id", None),
     };
     Some(Key { id, number })
 }

@@ -43,7 +43,7 @@ use crate::revision;
 use crate::service_error;
 use crate::sorted::{SortBy, SortedTable};
 use crate::transaction::{self, set};
-use crate::{cluster, component, dependency, policy, service_context};
+use crate::{cluster, component, dependency, policy, repository, service_context};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -340,7 +340,7 @@ impl Table for Service {
             rows = rows.filter(row::Column::ClusterId.in_subquery(of));
         }
         if let Some(id) = repository_id {
-            rows = rows.filter(row::Column::RepositoryId.eq(id.uuid()));
+            rows = rows.filter(repository::readers(*id));
         }
         if let Some(status) = status {
             rows = rows.filter(row::Column::Status.eq(status.as_str()));

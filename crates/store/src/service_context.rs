@@ -1,9 +1,10 @@
 //! Contexts, and the services that use them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use plural_app::access::{Audited, Authorized, Guarded, Read, Write};
+use plural_app::access::{Admin, Audited, Authorized, Guarded, Read, Write};
 use plural_app::dependency::ContextsRequest;
 use plural_app::seal::Sealed;
 use plural_app::service_context::{
@@ -16,6 +17,7 @@ use plural_core::policy::PolicyNoun;
 use plural_core::project::Project;
 use plural_core::service::Service;
 use plural_core::service_context::ServiceContext;
+use plural_core::stack::Stack;
 use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, LockType, Query, SelectStatement};
 use sea_orm::{
@@ -30,9 +32,12 @@ use crate::error::{db, is_foreign_key, unique};
 use crate::global_service::generation;
 use crate::page::search;
 use crate::records::{Guard, Table};
+use crate::service_import::Outputs;
 use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
-use crate::{agent_upgrade, dependency, health_change, policy, secret_backend, service};
+use crate::{
+    agent_upgrade, context_import, dependency, health_change, policy, secret_backend, service, service_import,
+};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -47,6 +52,7 @@ pub(crate) mod row {
         pub configuration: Json,
         pub secret_names: Json,
         pub secrets: Option<Vec<u8>>,
+        pub imports: Option<Json>,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
     }
@@ -87,6 +93,7 @@ impl TryFrom<row::Model> for ServiceContext {
             configuration,
             secret_names,
             secrets: _,
+            imports,
             created_at,
             updated_at,
         } = row;
@@ -96,13 +103,14 @@ impl TryFrom<row::Model> for ServiceContext {
             project_id: ProjectId::from_uuid(project_id),
             configuration: json(configuration, "a context")?,
             secrets: json(secret_names, "the names of a context's secrets")?,
+            imports: context_import::of_kept(imports)?,
             created_at,
             updated_at,
         })
     }
 }
 
-/// Locks the contexts of these wishes that may be used because they hold no secrets, and refuses when one has got some since.
+/// Locks the contexts of these wishes that may be used because they hide nothing, and refuses when one does since.
 ///
 /// # Assumptions
 /// No row of a repository, a cluster or a service is locked yet: who changes a context locks the services that use it afterwards.
@@ -122,7 +130,7 @@ pub(crate) async fn still_plain_in_tx(
         .await
         .map_err(db("reading contexts"))?;
     for row in rows {
-        if !ServiceContext::try_from(row)?.secrets.is_empty() {
+        if ServiceContext::try_from(row)?.hides() {
             return Err(Error::conflict("a context that it uses got secret values meanwhile: try again"));
         }
     }
@@ -140,7 +148,11 @@ pub(crate) async fn replace_in_tx(
     let doing = "changing a service's contexts";
     let of_these = || used::Column::ServiceId.is_in(all.iter().map(|(service, _)| *service));
     let mut secret = Query::select();
-    secret.column(row::Column::Id).from(row::Entity).and_where(row::Column::Secrets.is_not_null());
+    secret.column(row::Column::Id).from(row::Entity).cond_where(
+        Condition::any()
+            .add(row::Column::Secrets.is_not_null())
+            .add(row::Column::Id.in_subquery(context_import::hiding())),
+    );
     let before = used::Entity::find()
         .filter(of_these())
         .filter(used::Column::ContextId.in_subquery(secret))
@@ -192,10 +204,11 @@ pub(crate) async fn add_in_tx(
     Ok(())
 }
 
-/// The contexts that each of these services uses, with what is sealed of them.
+/// The contexts that each of these services uses, with what is sealed of them, and the outputs that they take.
 pub(crate) async fn of_services_on(
     connection: &impl ConnectionTrait,
     services: &[Uuid],
+    which: Outputs,
 ) -> Result<HashMap<Uuid, Vec<ServiceContextRow>>> {
     let doing = "reading services' contexts";
     let uses = used::Entity::find()
@@ -212,13 +225,24 @@ pub(crate) async fn of_services_on(
         .all(connection)
         .await
         .map_err(db(doing))?;
-    let rows: HashMap<Uuid, row::Model> = rows.into_iter().map(|row| (row.id, row)).collect();
+    let (mut rows_of, mut imports) = (HashMap::with_capacity(rows.len()), HashMap::new());
+    for row in rows {
+        let secrets = row.secrets.clone().map(Sealed::from_bytes);
+        let context = ServiceContext::try_from(row)?;
+        if !context.imports.is_empty() {
+            imports.insert(context.id.uuid(), context.imports.clone());
+        }
+        rows_of.insert(context.id.uuid(), ServiceContextRow { context, secrets, outputs: Arc::default() });
+    }
+    for (context, outputs) in context_import::outputs_on(connection, &imports, which).await? {
+        if let Some(row) = rows_of.get_mut(&context) {
+            row.outputs = outputs.into();
+        }
+    }
     let mut found: HashMap<Uuid, Vec<ServiceContextRow>> = HashMap::new();
     for one in uses {
-        if let Some(row) = rows.get(&one.context_id).cloned() {
-            let secrets = row.secrets.clone().map(Sealed::from_bytes);
-            let context = ServiceContext::try_from(row)?;
-            found.entry(one.service_id).or_default().push(ServiceContextRow { context, secrets });
+        if let Some(row) = rows_of.get(&one.context_id).cloned() {
+            found.entry(one.service_id).or_default().push(row);
         }
     }
     Ok(found)
@@ -342,13 +366,15 @@ impl ServiceContextStore for Database {
         id: ServiceContextId,
         save: &ServiceContextSave,
     ) -> Result<ServiceContext> {
-        let ServiceContextSave { name, configuration, secrets } = save;
+        let ServiceContextSave { name, configuration, secrets, imports } = save;
+        let imports = imports.as_deref().unwrap_or_default();
         let at = by.entry().at;
         let (names, sealed) = match secrets {
             Some((names, sealed)) => (names.clone(), Some(sealed.as_bytes().to_vec())),
             None => (Vec::new(), None),
         };
         let write = self.write().await?;
+        context_import::hold_in_tx(&write, imports).await?;
         secret_backend::name_on(&write.tx, secret_backend::objects_of(sealed.as_deref())).await?;
         let row = row::ActiveModel {
             id: set(id.uuid()),
@@ -357,10 +383,12 @@ impl ServiceContextStore for Database {
             configuration: set(to_json(&configuration.clone().unwrap_or_default(), "a context")?),
             secret_names: set(to_json(&names, "the names of a context's secrets")?),
             secrets: set(sealed),
+            imports: set(context_import::kept(imports)?),
             created_at: set(at),
             updated_at: set(at),
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a context", UNIQUE))?;
+        context_import::replace_in_tx(&write, row.id, imports).await?;
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()
@@ -373,7 +401,7 @@ impl ServiceContextStore for Database {
         only: Option<&ContextUsers>,
         may_feed: bool,
     ) -> Result<ServiceContext> {
-        let ServiceContextSave { name: _, configuration, secrets } = save;
+        let ServiceContextSave { name: _, configuration, secrets, imports } = save;
         let at = by.entry().at;
         let mut write = self.write().await?;
         // The services that use it are renewed below.
@@ -386,8 +414,12 @@ impl ServiceContextStore for Database {
             .await
             .map_err(db("reading a context"))?
             .ok_or(Error::not_found("service context"))?;
-        let gets_first = secrets.as_ref().is_some_and(|(names, _)| !names.is_empty())
-            && ServiceContext::try_from(old)?.secrets.is_empty();
+        if let Some(imports) = imports {
+            // After the context and before services, as everybody does who locks them.
+            context_import::hold_in_tx(&write, imports).await?;
+        }
+        let old = ServiceContext::try_from(old)?;
+        let gets_first = save.hides() && !old.hides();
         if gets_first && only.is_none() {
             // It had some when this was allowed, so nobody was asked who reads it; anybody may have begun to since.
             return Err(Error::conflict("the context lost its secret values meanwhile: try again"));
@@ -405,9 +437,18 @@ impl ServiceContextStore for Database {
             secret_backend::name_on(&write.tx, secret_backend::objects_of([sealed.as_bytes()])).await?;
             row.secrets = set(Some(sealed.as_bytes().to_vec()));
         }
+        if let Some(imports) = imports {
+            row.imports = set(context_import::kept(imports)?);
+        }
         let row = row.update(&write.tx).await.map_err(db("changing a context"))?;
         // The row is locked by now: who marks one of its services after this look marks what reads the change.
         agent_upgrade::check_fed_in_tx(&write.tx, using(by.target().id), may_feed, "context").await?;
+        if let Some(imports) = imports {
+            if !imports.is_empty() && agent_upgrade::is_among_on(&write.tx, using(by.target().id)).await? {
+                return Err(service_import::feeds_an_agent());
+            }
+            context_import::replace_in_tx(&write, row.id, imports).await?;
+        }
         if let Some(only) = only {
             // Who begins to use it after this look sees the secrets.
             let readers = readers_on(&write.tx, row.id).await?;
@@ -419,7 +460,9 @@ impl ServiceContextStore for Database {
         }
         write.audit(by.entry()).await?;
         publish_users_in_tx(&mut write, row.id, at).await?;
-        if secrets.is_some() {
+        // Sensitive outputs that it does not take any more are hidden no longer.
+        let takes_others = imports.as_ref().is_some_and(|imports| old.hides() && *imports != old.imports);
+        if secrets.is_some() || takes_others {
             // The services are locked by now.
             let of = health_change::row::Column::ServiceId.in_subquery(readers_of(row.id));
             health_change::hide_reasons_on(&write.tx, of).await?;
@@ -469,6 +512,11 @@ impl ServiceContextStore for Database {
         let row = row::Entity::find_by_id(context.id.uuid()).one(&self.reader).await;
         let row = row.map_err(db("reading a context"))?.ok_or(Error::not_found("service context"))?;
         Ok(row.secrets.map(Sealed::from_bytes))
+    }
+
+    async fn stack_contexts(&self, stack: &Authorized<Stack, Admin>) -> Result<Vec<ServiceContextId>> {
+        let contexts = context_import::of_stack_on(&self.reader, stack.id).await?;
+        Ok(contexts.into_iter().map(ServiceContextId::from_uuid).collect())
     }
 
     async fn context_users(&self, context: &Authorized<ServiceContext, Write>) -> Result<ContextUsers> {

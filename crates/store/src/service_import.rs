@@ -15,7 +15,7 @@ use plural_core::service::Service;
 use plural_core::service_import::ServiceImport;
 use plural_core::stack::Stack;
 use plural_core::{Error, Result};
-use sea_orm::sea_query::{Expr, LockType, Query, SelectStatement};
+use sea_orm::sea_query::{Condition, Expr, LockType, Query, SelectStatement};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
@@ -26,7 +26,7 @@ use crate::error::{db, is_foreign_key};
 use crate::service_life::renew_in_tx;
 use crate::stack_run::output;
 use crate::transaction::{self, set};
-use crate::{health_change, service, stack};
+use crate::{context_import, health_change, service, stack};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -234,7 +234,7 @@ fn importers_of(stack: Uuid) -> SelectStatement {
     importers
 }
 
-/// Has every service that imports a stack rendered anew.
+/// Has every service that imports a stack rendered anew, and every one that reads outputs of it by a context.
 ///
 /// # Assumptions
 /// [`crate::dependency::lock_in_tx`] was taken before any row was locked, and the row of the stack is locked: who begins to import it
@@ -244,7 +244,10 @@ pub(crate) async fn renew_importers_in_tx(
     stack: Uuid,
     at: DateTime<Utc>,
 ) -> Result<()> {
-    renew_in_tx(write, service::row::Column::Id.in_subquery(importers_of(stack)), at).await
+    let readers = Condition::any()
+        .add(service::row::Column::Id.in_subquery(importers_of(stack)))
+        .add(service::row::Column::Id.in_subquery(context_import::readers_of(stack, false)));
+    renew_in_tx(write, readers, at).await
 }
 
 /// The outputs of a stack are about to be replaced: what was told of services that read its sensitive ones may hold one, and nobody hides
@@ -264,11 +267,13 @@ pub(crate) async fn hide_former_outputs_in_tx(write: &transaction::Write<'_>, st
     }
     let mut readers = importers_of(stack);
     readers.and_where(row::Column::Secrets.eq(true));
-    let of = health_change::row::Column::ServiceId.in_subquery(readers);
+    let of = Condition::any()
+        .add(health_change::row::Column::ServiceId.in_subquery(readers))
+        .add(health_change::row::Column::ServiceId.in_subquery(context_import::readers_of(stack, true)));
     health_change::hide_reasons_on(&write.tx, of).await
 }
 
-/// Refuses to delete a stack that services import. Its row is locked, so that nobody begins to import it meanwhile.
+/// Refuses to delete a stack that services import, or contexts. Its row is locked, so that nobody begins to import it meanwhile.
 pub(crate) async fn check_unimported_in_tx(write: &transaction::Write<'_>, stack: StackId) -> Result<()> {
     let count = row::Entity::find()
         .filter(row::Column::StackId.eq(stack.uuid()))
@@ -280,7 +285,7 @@ pub(crate) async fn check_unimported_in_tx(write: &transaction::Write<'_>, stack
             "services import the stack's outputs: take the imports away there first",
         ));
     }
-    Ok(())
+    context_import::check_untaken_in_tx(write, stack).await
 }
 
 /// Ends all imports of a stack that goes. Its row is locked, and what [`renew_importers_in_tx`] assumes holds.
@@ -292,6 +297,7 @@ pub(crate) async fn end_in_tx(
     // Locks the services, by id, before anything of them is changed.
     renew_importers_in_tx(write, stack.uuid(), at).await?;
     hide_former_outputs_in_tx(write, stack.uuid()).await?;
+    context_import::end_in_tx(write, stack).await?;
     row::Entity::delete_many()
         .filter(row::Column::StackId.eq(stack.uuid()))
         .exec(&write.tx)

@@ -11,7 +11,7 @@ use plural_core::service::{Pin, PinUntil, Service};
 use plural_core::status::ServiceStatus;
 use plural_core::work::WorkChange;
 use plural_core::{Error, Page, PageRequest, Result};
-use sea_orm::sea_query::{Condition, Expr, ExprTrait, SimpleExpr};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait, IntoCondition};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };
@@ -275,7 +275,7 @@ async fn remember_artifact_in_tx(write: &transaction::Write<'_>, service: &row::
 /// the services that they waited for, whatever their ids are.
 pub(crate) async fn renew_in_tx(
     write: &mut transaction::Write<'_>,
-    which: SimpleExpr,
+    which: impl IntoCondition,
     at: DateTime<Utc>,
 ) -> Result<()> {
     use row::Column;

@@ -390,6 +390,7 @@ impl StackStore for Database {
         }
         policy::grant_in_tx(&write, grant).await?;
         write.audit(by.entry()).await?;
+        write.stack_changed(id.uuid(), by.entry().at);
         write.commit().await
     }
 
@@ -490,6 +491,7 @@ impl StackStore for Database {
         }
         policy::grant_in_tx(&write, grant).await?;
         write.audit(by.entry()).await?;
+        write.stack_changed(by.target().id.uuid(), by.entry().at);
         write.commit().await
     }
 
@@ -564,6 +566,7 @@ impl StackStore for Database {
         // Its row, its states and its runs go with its policy.
         policy::forget_in_tx(&write, id).await?;
         write.audit(by.entry()).await?;
+        write.stack_changed(id.uuid(), by.entry().at);
         write.enqueue(follows, by.entry().at).await?;
         write.commit().await
     }

@@ -26,7 +26,9 @@ use plural_core::access::{Actor, UserActor};
 use plural_core::ids::{ClusterId, RepositoryId, StackId, StackRunId};
 use plural_core::page::Direction;
 use plural_core::stack::Stack;
-use plural_core::stack_run::{RunPhase, RunSnapshot, RunStatus, RunStep, StackRun, StepStatus};
+use plural_core::stack_run::{
+    RunGroup, RunKind, RunPhase, RunSnapshot, RunStatus, RunStep, RunTrigger, StackRun, StepStatus,
+};
 use plural_core::{Error, Page, PageRequest, Result};
 use sea_orm::sea_query::Condition;
 use sea_orm::{
@@ -101,6 +103,19 @@ impl StackRunStore for Database {
         found.map_err(db("reading the newest run of a stack"))?.map(StackRun::try_from).transpose()
     }
 
+    async fn stack_run_applied(&self, stack: StackId) -> Result<Option<StackRun>> {
+        let found = runs()
+            .filter(run::Column::StackId.eq(stack.uuid()))
+            .filter(run::Column::Kind.eq(RunKind::Apply.as_str()))
+            .filter(run::Column::Phase.eq(RunPhase::Apply.as_str()))
+            .filter(run::Column::Status.eq(RunStatus::Successful.as_str()))
+            .order_by_desc(run::Column::Number)
+            .limit(1)
+            .one(&self.reader)
+            .await;
+        found.map_err(db("reading the run of a stack that applied last"))?.map(StackRun::try_from).transpose()
+    }
+
     async fn stack_run_settle(
         &self,
         id: StackRunId,
@@ -124,10 +139,14 @@ impl StackRunStore for Database {
     async fn stack_runs(
         &self,
         stack: &Authorized<Stack, Read>,
+        of: &[RunGroup],
         request: &PageRequest,
     ) -> Result<Page<StackRun>> {
         // Newest first: what comes after a run is older.
         let mut query = runs().filter(run::Column::StackId.eq(stack.id.uuid()));
+        if !of.is_empty() {
+            query = query.filter(in_groups(of));
+        }
         if let Some(after) = request.after {
             query = query.filter(run::Column::Id.lt(after));
         }
@@ -209,17 +228,22 @@ impl StackRunStore for Database {
     async fn stack_run_step(
         &self,
         id: StackRunId,
+        of: (RunPhase, u32),
         index: u32,
-        status: StepStatus,
-        exit_code: Option<i32>,
+        to: (StepStatus, Option<i32>),
         at: DateTime<Utc>,
-    ) -> Result<()> {
-        let doing = "moving a step of a run";
+    ) -> Result<bool> {
+        let (doing, (status, exit_code)) = ("moving a step of a run", to);
         let write = self.write().await?;
+        // This locks the run, as whoever moves it does.
+        if !log::beat_in_tx(&write, id, Some(of), at).await? {
+            return Ok(false);
+        }
         let found = log::step_at(id, index).lock_exclusive().one(&write.tx).await.map_err(db(doing))?;
         let found = found.ok_or(Error::not_found("run step"))?;
         if [StepStatus::Successful.as_str(), StepStatus::Failed.as_str()].contains(&found.status.as_str()) {
-            return Ok(());
+            write.commit().await?;
+            return Ok(true);
         }
         let is_over = matches!(status, StepStatus::Successful | StepStatus::Failed);
         let has_begun = is_over || status == StepStatus::Running;
@@ -232,7 +256,19 @@ impl StackRunStore for Database {
             ..Default::default()
         };
         change.update(&write.tx).await.map_err(gone_or("run step", db(doing)))?;
-        write.commit().await
+        let stack: Option<Uuid> = runs()
+            .select_only()
+            .column(run::Column::StackId)
+            .filter(run::Column::Id.eq(id.uuid()))
+            .into_tuple()
+            .one(&write.tx)
+            .await
+            .map_err(db(doing))?;
+        if let Some(stack) = stack {
+            write.stack_changed(stack, at);
+        }
+        write.commit().await?;
+        Ok(true)
     }
 
     async fn stack_run_log(
@@ -385,6 +421,7 @@ impl StackRunStore for Database {
             .exec(&write.tx)
             .await
             .map_err(db(doing))?;
+        write.stack_changed(stack.uuid(), at);
         write.commit().await
     }
 
@@ -402,4 +439,17 @@ impl StackRunStore for Database {
     async fn stack_runs_prune(&self, keep: u32) -> Result<u64> {
         self.prune(keep).await
     }
+}
+
+/// Runs of one of these groups.
+fn in_groups(of: &[RunGroup]) -> Condition {
+    let proposed = RunTrigger::PullRequest.as_str();
+    of.iter().fold(Condition::any(), |any, group| {
+        if *group == RunGroup::PullRequest {
+            return any.add(run::Column::Cause.eq(proposed));
+        }
+        let kinds = RunKind::ALL.into_iter().filter(|kind| RunGroup::of(*kind, RunTrigger::Manual) == *group);
+        let of_kind = run::Column::Kind.is_in(kinds.map(RunKind::as_str));
+        any.add(Condition::all().add(of_kind).add(run::Column::Cause.ne(proposed)))
+    })
 }

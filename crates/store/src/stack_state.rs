@@ -375,10 +375,12 @@ impl StackStateStore for Database {
         prune_in_tx(&write, stack, version.rejected.is_some(), *kept).await?;
         if version.rejected.is_some() {
             write.audit(&AuditEntry { action: "stack.state.reject".into(), ..entry.clone() }).await?;
+            write.stack_changed(row.id, entry.at);
             write.commit().await?;
             return Ok(StateWritten::Rejected(version));
         }
         write.audit(entry).await?;
+        write.stack_changed(row.id, entry.at);
         write.commit().await?;
         Ok(StateWritten::Taken(version))
     }
@@ -414,6 +416,7 @@ impl StackStateStore for Database {
         };
         set_in_tx(&write, row.id, change).await?;
         write.audit(entry).await?;
+        write.stack_changed(row.id, entry.at);
         write.commit().await?;
         Ok(StateLocked::Taken(lock))
     }
@@ -432,6 +435,7 @@ impl StackStateStore for Database {
         let change = row::ActiveModel { state_lock: set(None), ..Default::default() };
         set_in_tx(&write, row.id, change).await?;
         write.audit(by.entry()).await?;
+        write.stack_changed(row.id, by.entry().at);
         write.commit().await?;
         Ok(StateUnlocked::Free)
     }

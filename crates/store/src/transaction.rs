@@ -1,6 +1,6 @@
 //! One write: its rows, its audit line and its events, or nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use parking_lot::Mutex;
@@ -34,6 +34,8 @@ pub(crate) struct Write<'a> {
     /// Clusters, and services of clusters, of which open pages are told.
     changed: BTreeSet<(Uuid, Option<Uuid>)>,
     changed_at: Option<DateTime<Utc>>,
+    /// Stacks of which open pages are told, with when they changed last.
+    stacks: Mutex<BTreeMap<Uuid, DateTime<Utc>>>,
     /// Services whose status became another.
     pub(crate) turned: Vec<health_change::row::ActiveModel>,
     /// When it changed who may see what.
@@ -71,6 +73,7 @@ impl Database {
             queued: false,
             changed: BTreeSet::new(),
             changed_at: None,
+            stacks: Mutex::new(BTreeMap::new()),
             turned: Vec::new(),
             rights_at: Mutex::new(None),
         })
@@ -131,7 +134,7 @@ impl Write<'_> {
                 FeedSubject::Work { cluster_id, work, sequence: _, change: _ } => match work.kind {
                     WorkKind::Service => self.changed((cluster_id.uuid(), Some(work.id)), at),
                     WorkKind::Cluster => self.changed((cluster_id.uuid(), None), at),
-                    // Pages of stacks ask; those of clusters show none.
+                    // Pages of stacks are told of each change of a run, pages of clusters show none.
                     WorkKind::StackRun => {}
                 },
                 FeedSubject::Cluster { cluster_id } => self.changed((cluster_id.uuid(), None), at),
@@ -145,6 +148,11 @@ impl Write<'_> {
     pub(crate) fn changed(&mut self, what: (Uuid, Option<Uuid>), at: DateTime<Utc>) {
         self.changed.insert(what);
         self.changed_at = self.changed_at.max(Some(at));
+    }
+
+    /// Tells open pages of a stack, and of its runs.
+    pub(crate) fn stack_changed(&self, stack: Uuid, at: DateTime<Utc>) {
+        self.stacks.lock().insert(stack, at);
     }
 
     /// Tells open pages of whoever does not see everything that they may see other things than before.
@@ -173,12 +181,14 @@ impl Write<'_> {
         if let Some(at) = rights_at {
             self.changed((delta::RIGHTS, None), at);
         }
-        let Self { database, tx, told, queued, changed, changed_at, rights_at: _, turned } = self;
+        let Self { database, tx, told, queued, changed, changed_at, stacks, rights_at: _, turned } = self;
         health_change::write_on(&tx, turned).await?;
-        let changed: Vec<(Uuid, Option<Uuid>)> = changed.into_iter().collect();
+        let at = changed_at.unwrap_or_default();
+        let mut changed: Vec<delta::row::ActiveModel> =
+            changed.into_iter().map(|what| delta::row_of(what, at)).collect();
+        changed.extend(stacks.into_inner().into_iter().map(|(stack, at)| delta::row_of_stack(stack, at)));
         for chunk in changed.chunks(500) {
-            let at = changed_at.unwrap_or_default();
-            delta::row::Entity::insert_many(chunk.iter().map(|what| delta::row_of(*what, at)))
+            delta::row::Entity::insert_many(chunk.to_vec())
                 .exec_without_returning(&tx)
                 .await
                 .map_err(db("writing what changed"))?;

@@ -4,7 +4,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
 
-use crate::{fields, key::ObjectKey};
+use crate::{fields, key::ObjectKey, ownership};
 
 /// What stands for a value of a Secret.
 const HIDDEN: &str = "(hidden)";
@@ -121,6 +121,28 @@ impl Found {
             after: after.cloned(),
         });
     }
+
+    /// Fit to be shown.
+    fn told(self, live: Option<&Value>, secret: bool) -> Compared {
+        let Self { listed, omitted } = self;
+        let fields = listed
+            .into_iter()
+            .map(|difference| {
+                let Difference { path, place, before, after } = difference;
+                let hidden = secret && is_secret_place(&path);
+                let writer = live.and_then(|live| fields::writer_of(live, &place));
+                FieldChange {
+                    path: text_of(&path),
+                    before: before.map(|value| shown(&value, hidden)),
+                    after: after.map(|value| shown(&value, hidden)),
+                    hidden,
+                    manager: writer.as_ref().map(|writer| writer.manager.clone()),
+                    written_ms: writer.and_then(|writer| writer.written_ms),
+                }
+            })
+            .collect();
+        Compared { fields, omitted }
+    }
 }
 
 /// Takes out what servers say of themselves and what only this program reads.
@@ -144,7 +166,7 @@ pub(crate) fn clean(object: &mut Value) {
     if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
         annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
         annotations.remove("deployment.kubernetes.io/revision");
-        annotations.remove(crate::ownership::HASH_ANNOTATION);
+        annotations.remove(ownership::HASH_ANNOTATION);
         if annotations.is_empty() {
             metadata.remove("annotations");
         }
@@ -170,24 +192,68 @@ pub(crate) fn compared(key: &ObjectKey, live: Option<&Value>, after: &Value) -> 
     }
     let mut found = Found::default();
     walk(&before, &after, &mut Vec::new(), &mut Vec::new(), &mut found);
-    let Found { listed, omitted } = found;
-    let fields = listed
-        .into_iter()
-        .map(|difference| {
-            let Difference { path, place, before, after } = difference;
-            let hidden = secret && is_secret_place(&path);
-            let writer = live.and_then(|live| fields::writer_of(live, &place));
-            FieldChange {
-                path: text_of(&path),
-                before: before.map(|value| shown(&value, hidden)),
-                after: after.map(|value| shown(&value, hidden)),
-                hidden,
-                manager: writer.as_ref().map(|writer| writer.manager.clone()),
-                written_ms: writer.and_then(|writer| writer.written_ms),
+    found.told(live, secret)
+}
+
+/// Every leaf of an object that is not there yet, as it was rendered: what the API server fills in may be another value each time it is
+/// asked. What is said of each object anyway is left out: its kind, its name, and what marks it as a service's.
+pub(crate) fn created(key: &ObjectKey, manifest: &Value) -> Compared {
+    let mut after = manifest.clone();
+    clean(&mut after);
+    if let Value::Object(map) = &mut after {
+        map.remove("apiVersion");
+        map.remove("kind");
+    }
+    if let Some(Value::Object(metadata)) = after.get_mut("metadata") {
+        metadata.remove("name");
+        metadata.remove("namespace");
+        let marks: [(&str, &[&str]); 2] = [
+            ("labels", &[ownership::MANAGED_BY_LABEL]),
+            ("annotations", &[ownership::SERVICE_ID_ANNOTATION, ownership::TRACKING_ANNOTATION]),
+        ];
+        for (of, names) in marks {
+            let Some(Value::Object(all)) = metadata.get_mut(of) else { continue };
+            for name in names {
+                all.remove(*name);
             }
-        })
-        .collect();
-    Compared { fields, omitted }
+            if all.is_empty() {
+                metadata.remove(of);
+            }
+        }
+    }
+    if after["metadata"].as_object().is_some_and(Map::is_empty)
+        && let Value::Object(map) = &mut after
+    {
+        map.remove("metadata");
+    }
+    let secret = key.kind.is("", "Secret");
+    if secret {
+        merge_string_data(&mut after);
+    }
+    let mut found = Found::default();
+    if let Value::Object(map) = &after {
+        for (name, value) in map {
+            leaves(value, &mut vec![name.clone()], &mut found);
+        }
+    }
+    found.told(None, secret)
+}
+
+/// What stands in a value, each with its path; empty lists and objects are leaves, too.
+fn leaves(value: &Value, path: &mut Vec<String>, found: &mut Found) {
+    let below: Vec<(String, &Value)> = match value {
+        Value::Object(map) => map.iter().map(|(name, value)| (name.clone(), value)).collect(),
+        Value::Array(items) => items.iter().enumerate().map(|(at, value)| (at.to_string(), value)).collect(),
+        _ => Vec::new(),
+    };
+    if below.is_empty() {
+        found.push(path, path, None, Some(value));
+    }
+    for (name, value) in below {
+        path.push(name);
+        leaves(value, path, found);
+        path.pop();
+    }
 }
 
 /// Writes the `stringData` of a Secret as `data`, as the API server does after it noted who owns which field: of `stringData`
@@ -378,6 +444,38 @@ mod tests {
             "kubectl.kubernetes.io/last-applied-configuration": "{}"}}, "status": {"a": 1}, "data": {"a": "1"}});
         let after = json!({"metadata": {}, "data": {"a": "1"}});
         assert_eq!(differences(&key("/ConfigMap/ns/c"), Some(&live), &after), []);
+    }
+
+    #[test]
+    fn what_is_created_is_told_leaf_by_leaf() {
+        let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1", "b": ""}, "list": [{"x": 1}, []],
+            "metadata": {"name": "c", "namespace": "ns", "labels": {"app": "c", (ownership::MANAGED_BY_LABEL): "plural"},
+                "annotations": {(ownership::SERVICE_ID_ANNOTATION): "id", (ownership::TRACKING_ANNOTATION): "key"}}});
+        let Compared { fields, omitted } = created(&key("/ConfigMap/ns/c"), &manifest);
+        let mut told = lines(&fields);
+        told.sort();
+        assert_eq!(
+            told,
+            [
+                "/data/a - -> \"1\"",
+                "/data/b - -> \"\"",
+                "/list/0/x - -> 1",
+                "/list/1 - -> []",
+                "/metadata/labels/app - -> \"c\""
+            ]
+        );
+        assert_eq!(omitted, 0);
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "stringData": {"a": "hunter2"},
+            "data": {"b": "aHVudGVyMg=="}, "metadata": {"name": "s", "annotations": {"copy": "hunter2"}}});
+        let Compared { fields, .. } = created(&key("/Secret/ns/s"), &secret);
+        let text = format!("{fields:?}");
+        assert!(!text.contains("hunter") && !text.contains("aHVu"), "{text}");
+        let mut paths: Vec<&str> = fields.iter().map(|field| field.path.as_str()).collect();
+        paths.sort_unstable();
+        assert_eq!(paths, ["/data/a", "/data/b", "/metadata/annotations/copy", "/type"]);
+        let many: Map<String, Value> = (0..70).map(|at| (format!("{at:02}"), json!("1"))).collect();
+        let found = created(&key("/ConfigMap/ns/c"), &json!({"data": many}));
+        assert_eq!((found.fields.len(), found.omitted), (50, 20));
     }
 
     #[test]

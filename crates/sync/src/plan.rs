@@ -63,7 +63,7 @@ pub struct PlannedObject {
     pub wave: i32,
     /// Why, where the action does not say it.
     pub why: String,
-    /// What differs: of a plan that was asked for, and of what a sync changed.
+    /// What differs: of a plan that was asked for, and of what a sync changed. Of an object that such a plan creates, all that is rendered.
     pub fields: Vec<FieldChange>,
     /// Fields that differ and are not listed because there are too many.
     pub fields_omitted: usize,
@@ -137,7 +137,10 @@ pub(crate) fn plan(mut objects: Vec<PlannedObject>, mut surplus: Vec<Surplus>) -
         location: String::new(),
     }));
     let mut room = Room::default();
-    for object in &mut objects {
+    // What changes comes first: all that is in new objects takes none of its room.
+    let (new, known): (Vec<_>, Vec<_>) =
+        objects.iter_mut().partition(|object| object.action == Action::Create);
+    for object in known.into_iter().chain(new) {
         let fields = std::mem::take(&mut object.fields);
         let kept = room.keep(Compared { fields, omitted: object.fields_omitted });
         (object.fields, object.fields_omitted) = (kept.fields, kept.omitted);
@@ -248,5 +251,17 @@ mod tests {
         let omitted: usize = planned.objects.iter().map(|line| line.fields_omitted).sum();
         assert_eq!(listed + omitted, 40 * 21);
         assert!(planned.objects[0].fields.len() < 20, "no object takes the room of the others");
+
+        // Objects that are new come before the one that changes, and leave it its room.
+        let full = |key: &str, action, wave| {
+            let Compared { fields, omitted } = fields(10, 1_500);
+            PlannedObject { fields, fields_omitted: omitted, ..object(key, action, Phase::Sync, wave) }
+        };
+        let mut crowd: Vec<PlannedObject> =
+            (0..40).map(|at| full(&format!("/ConfigMap/ns/{at:02}"), Action::Create, 0)).collect();
+        crowd.push(full("/ConfigMap/ns/last", Action::Change, 1));
+        let planned = plan(crowd, Vec::new());
+        assert_eq!(planned.objects[40].fields.len(), 10);
+        assert!(planned.objects[39].fields.is_empty() && planned.objects[39].fields_omitted == 11);
     }
 }

@@ -2,10 +2,11 @@
 //! itself says what it would become, defaults, admission and all.
 
 use futures::{StreamExt, stream};
+use serde_json::Value;
 
 use crate::{
     api::{Api, Applying},
-    diff::{Compared, compared},
+    diff::{Compared, compared, created},
     engine::Engine,
     judge::{Mode, Verdict, begin, conflict, hook_record, line, other_owner, surplus},
     key::ObjectKey,
@@ -119,12 +120,10 @@ async fn compare(sync: &Sync<'_>, api: &Api, item: &Item) -> PlannedObject {
     let after = match api.apply(&path, how, manifest.to_string().into()).await {
         Ok(after) => after,
         // What it needs is made by the same sync: its namespace, its definition.
-        Err(error) if error.is_not_found() && live.is_none() => {
-            return line(item, &Verdict::Absent);
-        }
+        Err(error) if error.is_not_found() && live.is_none() => return absent(item, &manifest),
         Err(error) => return blocked(words(error)),
     };
-    let Some(live) = live else { return line(item, &Verdict::Absent) };
+    let Some(live) = live else { return absent(item, &manifest) };
     let (mut before, mut after) = (live.clone(), after);
     if sync.adopts(item) {
         migrate::strip_taken_over(&mut after);
@@ -135,6 +134,14 @@ async fn compare(sync: &Sync<'_>, api: &Api, item: &Item) -> PlannedObject {
     }
     let mut line = line(item, &Verdict::Differs);
     let Compared { fields, omitted } = compared(&item.key, Some(&before), &after);
+    (line.fields, line.fields_omitted) = (fields, omitted);
+    line
+}
+
+/// An object that is not there yet, with all that is in it.
+fn absent(item: &Item, manifest: &Value) -> PlannedObject {
+    let mut line = line(item, &Verdict::Absent);
+    let Compared { fields, omitted } = created(&item.key, manifest);
     (line.fields, line.fields_omitted) = (fields, omitted);
     line
 }

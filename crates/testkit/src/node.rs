@@ -97,6 +97,11 @@ impl Node {
 
     /// Kills all processes and waits for their end. Pods stay as they were told last, as when a node loses its power.
     pub async fn stop(mut self) {
+        self.lose_power().await;
+    }
+
+    /// As [`Self::stop`], where somebody still wants to see what its Pods wrote.
+    pub async fn lose_power(&mut self) {
         self.stop.send_replace(true);
         if let Some(task) = self.task.take() {
             drop(task.await);

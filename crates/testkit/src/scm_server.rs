@@ -87,15 +87,22 @@ struct Shared {
     host: Mutex<Host>,
     git: Option<Arc<git_server::Shared>>,
     mood: Mutex<Option<ScmMood>>,
-    race: Mutex<Option<String>>,
+    /// Branches that somebody else pushes to, each just before a write.
+    race: Mutex<Vec<String>>,
     /// How many requests are answered before all are left without an answer.
     hold: Mutex<Option<usize>>,
     held: AtomicBool,
     /// It answers none from the next opened pull request on.
     hold_opening: AtomicBool,
+    /// It opens no pull requests.
+    refuse_opening: AtomicBool,
+    /// The branch that somebody pushes to when the next pull request is refused.
+    race_refusal: Mutex<Option<String>>,
     token: String,
     other: String,
     exchanges: AtomicUsize,
+    /// Requests that came in.
+    requests: AtomicUsize,
     /// The repositories that the last token of an App opens; all where nothing is here.
     narrowed: Mutex<Option<Vec<String>>>,
 }
@@ -122,9 +129,12 @@ impl ScmServer {
             hold: Mutex::default(),
             held: AtomicBool::new(false),
             hold_opening: AtomicBool::new(false),
+            refuse_opening: AtomicBool::new(false),
+            race_refusal: Mutex::default(),
             token: format!("token-{:032x}", rand::random::<u128>()),
             other: format!("other-{:032x}", rand::random::<u128>()),
             exchanges: AtomicUsize::new(0),
+            requests: AtomicUsize::new(0),
             narrowed: Mutex::default(),
         });
         let router = Router::new().fallback(serve).with_state(Arc::clone(&shared));
@@ -178,6 +188,16 @@ impl ScmServer {
         self.shared.exchanges.load(Ordering::SeqCst)
     }
 
+    /// How many requests came in, those of git aside.
+    pub fn requests(&self) -> usize {
+        self.shared.requests.load(Ordering::SeqCst)
+    }
+
+    /// Cuts lists of whole trees after so many files and folders, where the host does so: GitHub.
+    pub fn cut_trees(&self, most: usize) {
+        self.shared.host.lock().tree_cut = most;
+    }
+
     /// Commits that came with a signature, as they were asked for.
     pub fn signed_commits(&self) -> Vec<Value> {
         self.shared.host.lock().signed.clone()
@@ -203,6 +223,11 @@ impl ScmServer {
         self.shared.host.lock().push(branch, path, content);
     }
 
+    /// Somebody else pushes files to a branch, in one commit.
+    pub fn push_files(&self, branch: &str, files: impl IntoIterator<Item = (String, String)>) {
+        self.shared.host.lock().push_files(branch, files);
+    }
+
     /// Somebody else pushes an executable file to a branch.
     pub fn push_executable(&self, branch: &str, path: &str, content: &str) {
         let mut host = self.shared.host.lock();
@@ -215,9 +240,9 @@ impl ScmServer {
         self.shared.host.lock().dismiss_reviews(number);
     }
 
-    /// Somebody else pushes to this branch when the next write comes in, just before it.
+    /// Somebody else pushes to this branch when the next write comes in that is no deletion, just before it. Twice: before the next two.
     pub fn race(&self, branch: &str) {
-        *self.shared.race.lock() = Some(branch.to_owned());
+        self.shared.race.lock().push(branch.to_owned());
     }
 
     /// Answers so many requests, does what the next one asks, and answers neither that nor any other; nothing: answers all again.
@@ -229,6 +254,22 @@ impl ScmServer {
     /// Opens the next pull request that is asked for, and answers neither that nor any other request, until [`Self::hold_after`].
     pub fn hold_opening(&self) {
         self.shared.hold_opening.store(true, Ordering::SeqCst);
+    }
+
+    /// Opens no pull requests from now on, or does so again.
+    pub fn refuse_opening(&self, refuses: bool) {
+        self.shared.refuse_opening.store(refuses, Ordering::SeqCst);
+    }
+
+    /// Somebody else pushes to this branch right before the next pull request is refused.
+    pub fn race_refusal(&self, branch: &str) {
+        *self.shared.race_refusal.lock() = Some(branch.to_owned());
+    }
+
+    /// How a pull request was merged: `merge`, `squash` or `rebase`; nothing where it was not.
+    pub fn merged_as(&self, number: u64) -> Option<&'static str> {
+        let host = self.shared.host.lock();
+        host.pulls.iter().find(|pull| pull.number == number)?.merged_as
     }
 
     /// Somebody else closes a pull request.
@@ -250,6 +291,15 @@ impl ScmServer {
             .iter_mut()
             .filter(|pull| pull.number == number)
             .for_each(|pull| body.clone_into(&mut pull.body));
+    }
+
+    /// Somebody else has a pull request go to another branch.
+    pub fn retarget_by_another(&self, number: u64, base: &str) {
+        let mut host = self.shared.host.lock();
+        host.pulls
+            .iter_mut()
+            .filter(|pull| pull.number == number)
+            .for_each(|pull| base.clone_into(&mut pull.base));
     }
 
     /// Somebody else opens a pull request of a branch into `main`; its number.
@@ -339,6 +389,15 @@ impl ScmServer {
         counted.map(|hook| (hook.scope.clone(), host.secret_of(hook))).collect()
     }
 
+    /// The addresses that webhooks send to, each once.
+    pub fn webhook_urls(&self) -> Vec<String> {
+        let host = self.shared.host.lock();
+        let mut urls: Vec<String> = host.hooks.iter().map(|hook| host.url_of(hook)).collect();
+        urls.sort_unstable();
+        urls.dedup();
+        urls
+    }
+
     /// How many pull requests there are.
     pub fn pull_requests(&self) -> usize {
         self.shared.host.lock().pulls.len()
@@ -372,6 +431,7 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     {
         return serve_git(&shared, git, &sent, request).await;
     }
+    shared.requests.fetch_add(1, Ordering::SeqCst);
     let (parts, body) = request.into_parts();
     let mood = shared.mood.lock().clone();
     match &mood {
@@ -419,10 +479,24 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     };
     let Ok(body) = to_bytes(body, 64 << 20).await else { return answer(400, &Value::Null) };
     let is_read = matches!(parts.method, http::Method::GET | http::Method::HEAD);
-    if !is_read && let Some(branch) = shared.race.lock().take() {
+    let is_deletion = parts.method == http::Method::DELETE;
+    if !is_read
+        && !is_deletion
+        && let Some(branch) = shared.race.lock().pop()
+    {
         shared.host.lock().push(&branch, "raced.txt", "somebody was faster\n");
     }
-    let done = shared.host.lock().answer(who, &parts.method, &parts.uri, &body);
+    let opens = ["/pulls", "/merge_requests", "/pullrequests", "/pull-requests"];
+    let opens = opens.iter().any(|end| parts.uri.path().ends_with(end));
+    let done = if opens && parts.method == http::Method::POST && shared.refuse_opening.load(Ordering::SeqCst)
+    {
+        if let Some(branch) = shared.race_refusal.lock().take() {
+            shared.host.lock().push(&branch, "raced.txt", "somebody went on with it\n");
+        }
+        answers::refused()
+    } else {
+        shared.host.lock().answer(who, &parts.method, &parts.uri, &body)
+    };
     let is_opening = parts.method == http::Method::POST && parts.uri.path().ends_with("/pulls");
     if shared.holds(is_opening) {
         std::future::pending::<()>().await;
@@ -477,7 +551,7 @@ async fn serve_git(
     }
     if request.method() == http::Method::POST
         && request.uri().path().ends_with("/git-receive-pack")
-        && let Some(branch) = shared.race.lock().take()
+        && let Some(branch) = shared.race.lock().pop()
     {
         shared.host.lock().push(&branch, "raced.txt", "somebody was faster\n");
     }

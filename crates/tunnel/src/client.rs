@@ -22,8 +22,9 @@ use crate::{
     proxy::Outgoing,
     v1::{
         AgentMessage, ArtifactRequest, ConsoleMessage, Cursor, DeployToken, PollRequest, PollResponse,
-        ProxyFrame, ReportRequest, ReportResponse, TakeRunRequest, TakeRunResponse, WorkRef,
-        agent_service_client::AgentServiceClient, proxy_service_client::ProxyServiceClient,
+        ProxyFrame, ReportRequest, ReportResponse, SecretsRequest, SecretsResponse, TakeRunRequest,
+        TakeRunResponse, WorkRef, agent_service_client::AgentServiceClient,
+        proxy_service_client::ProxyServiceClient,
     },
     work::CONTRACT,
 };
@@ -389,6 +390,15 @@ impl Console {
     pub async fn take_run(&self, request: TakeRunRequest) -> Result<TakeRunResponse, TunnelError> {
         let mut client = self.client();
         Ok(self.within(client.take_run(request)).await?.into_inner())
+    }
+
+    /// Tells what came of Secrets that automations ask for; what the agent has to do with some now.
+    ///
+    /// # Errors
+    /// As [`TunnelError`] says.
+    pub async fn secrets(&self, request: SecretsRequest) -> Result<SecretsResponse, TunnelError> {
+        let mut client = self.client();
+        Ok(self.within(client.secrets(request)).await?.into_inner())
     }
 
     /// The bytes of one artifact's tar. The caller verifies the digest.

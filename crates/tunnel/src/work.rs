@@ -9,8 +9,8 @@ use crate::{contract_1, v1};
 /// The newest contract: the value of the `contract` fields that this build sends.
 ///
 /// 0: services only, always whole. 1: work of any kind, and moves of services. 2: settings of services as documents, and
-/// limits beside them. 3: values of configurations by reference. 4: runs of stacks.
-pub const CONTRACT: u32 = 4;
+/// limits beside them. 3: values of configurations by reference. 4: runs of stacks. 5: Secrets of automations.
+pub const CONTRACT: u32 = 5;
 
 /// What an agent of contract 2 quotes as the settings that it cannot read.
 const NEEDS_REFERENCES: &str = "the service's configuration has values by reference: update the agent";

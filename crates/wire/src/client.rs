@@ -224,13 +224,30 @@ impl Client {
     /// See [`ClientError`]. Queries are tried up to four times when the transport fails or the
     /// console says that it cannot answer now; mutations only when they cannot have arrived.
     pub async fn send<O: Operation>(&self, operation: &O) -> Result<O::Data, ClientError> {
+        self.send_as(O::KIND, operation).await
+    }
+
+    /// Runs a mutation that has an `idempotencyKey`: the console does it once however often it is sent, so that it is tried again as a
+    /// query is.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn send_keyed<O: Operation>(&self, operation: &O) -> Result<O::Data, ClientError> {
+        self.send_as(OperationKind::Query, operation).await
+    }
+
+    async fn send_as<O: Operation>(
+        &self,
+        kind: OperationKind,
+        operation: &O,
+    ) -> Result<O::Data, ClientError> {
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(2));
         loop {
             let failure = match self.send_once(operation).await {
                 Ok(data) => return Ok(data),
                 Err(failure) => failure,
             };
-            if backoff.attempts() + 1 >= TRIES || !may_repeat(O::KIND, &failure) {
+            if backoff.attempts() + 1 >= TRIES || !may_repeat(kind, &failure) {
                 return Err(failure.error);
             }
             tokio::time::sleep(backoff.next_wait()).await;

@@ -25,11 +25,13 @@ mod managed_namespace;
 mod passkey;
 mod persona;
 mod pr_automation;
+mod pr_governance;
 mod pr_instance;
 mod preview;
 mod project;
 mod pull_request;
 mod pull_request_life;
+mod pull_request_merge;
 mod question;
 mod recording;
 mod registration_token;
@@ -79,11 +81,13 @@ pub use managed_namespace::*;
 pub use passkey::*;
 pub use persona::*;
 pub use pr_automation::*;
+pub use pr_governance::*;
 pub use pr_instance::*;
 pub use preview::*;
 pub use project::*;
 pub use pull_request::*;
 pub use pull_request_life::*;
+pub use pull_request_merge::*;
 pub use question::*;
 pub use recording::*;
 pub use registration_token::*;
@@ -161,6 +165,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (CreateFederatedCredential::NAME, CreateFederatedCredential::DOCUMENT),
     (DeleteFederatedCredential::NAME, DeleteFederatedCredential::DOCUMENT),
     (CreateFleetPlan::NAME, CreateFleetPlan::DOCUMENT),
+    (PlanPullRequestPreview::NAME, PlanPullRequestPreview::DOCUMENT),
     (ReleaseFleetPlan::NAME, ReleaseFleetPlan::DOCUMENT),
     (ListFleetPlans::NAME, ListFleetPlans::DOCUMENT),
     (GetFleetPlan::NAME, GetFleetPlan::DOCUMENT),
@@ -214,6 +219,10 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (ListPrAutomations::NAME, ListPrAutomations::DOCUMENT),
     (GetPrAutomation::NAME, GetPrAutomation::DOCUMENT),
     (DeletePrAutomation::NAME, DeletePrAutomation::DOCUMENT),
+    (ListPrGovernances::NAME, ListPrGovernances::DOCUMENT),
+    (GetPrGovernance::NAME, GetPrGovernance::DOCUMENT),
+    (UpsertPrGovernance::NAME, UpsertPrGovernance::DOCUMENT),
+    (DeletePrGovernance::NAME, DeletePrGovernance::DOCUMENT),
     (ListPrInstances::NAME, ListPrInstances::DOCUMENT),
     (GetPrInstance::NAME, GetPrInstance::DOCUMENT),
     (UpgradePrInstance::NAME, UpgradePrInstance::DOCUMENT),
@@ -235,8 +244,10 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (PreviewPullRequest::NAME, PreviewPullRequest::DOCUMENT),
     (GetPullRequest::NAME, GetPullRequest::DOCUMENT),
     (RefreshPullRequest::NAME, RefreshPullRequest::DOCUMENT),
-    (MergePullRequest::NAME, MergePullRequest::DOCUMENT),
     (ClosePullRequest::NAME, ClosePullRequest::DOCUMENT),
+    (MergePullRequest::NAME, MergePullRequest::DOCUMENT),
+    (CancelPullRequestMerge::NAME, CancelPullRequestMerge::DOCUMENT),
+    (UpdatePullRequestMergeWindows::NAME, UpdatePullRequestMergeWindows::DOCUMENT),
     (GetAccessDecision::NAME, GetAccessDecision::DOCUMENT),
     (ListAccessHolders::NAME, ListAccessHolders::DOCUMENT),
     (ListRecordings::NAME, ListRecordings::DOCUMENT),
@@ -265,6 +276,8 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (ListScmWebhooks::NAME, ListScmWebhooks::DOCUMENT),
     (GetScmWebhook::NAME, GetScmWebhook::DOCUMENT),
     (CreateScmWebhookPointer::NAME, CreateScmWebhookPointer::DOCUMENT),
+    (RegisterScmWebhook::NAME, RegisterScmWebhook::DOCUMENT),
+    (UnregisterScmWebhook::NAME, UnregisterScmWebhook::DOCUMENT),
     (DeleteScmWebhook::NAME, DeleteScmWebhook::DOCUMENT),
     (BeginSecondFactor::NAME, BeginSecondFactor::DOCUMENT),
     (ConfirmSecondFactor::NAME, ConfirmSecondFactor::DOCUMENT),

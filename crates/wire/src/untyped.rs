@@ -69,7 +69,7 @@ macro_rules! template {
 
 macro_rules! tools {
     () => {
-        "terraform { parallelism refresh approveEmpty tofu tofuRegistry }
+        "terraform { parallelism refresh approveEmpty tofu }
     terragrunt { parallelism refresh approveEmpty } pulumi { parallel refresh approveEmpty stack backendUrl }"
     };
 }
@@ -252,7 +252,8 @@ operations! {
 
     /// One context as a document.
     ReadContext(Query, "serviceContext") -> Value = "$name: String!",
-        "serviceContext(name: $name) { id name configuration secretNames updatedAt project { id } }";
+        "serviceContext(name: $name) { id name configuration secretNames imports { output name sensitive stack { name } } \
+         updatedAt project { id } }";
     /// Names of the contexts.
     ReadContexts(Query, "serviceContexts") -> Connection<Value> = "$after: String, $first: Int!",
         page!("serviceContexts(after: $after, first: $first)", "id name");
@@ -269,20 +270,23 @@ operations! {
     ReadPrAutomation(Query, "prAutomation") -> Value = "$id: ID!", concat!(
         "prAutomation(id: $id) {
     id name role documentation icon darkIcon addon labels identifier branch branchPrefix title message patch mayCreate
-    insertedAt updatedAt project { id name } connection { id name } repository { id url } cluster { id handle }
-    service { id name } ", git!(), "
+    insertedAt updatedAt project { id name } connection { id name } governance { id name } repository { id url }
+    cluster { id handle } service { id name } ", git!(), "
     configuration {
       type name default documentation longform displayName placeholder page optional values
       condition { operation field value } validation { regex json uniqBy { scope } }
     }
     confirmation { text checklist { label } }
     secrets { cluster namespace name entries { name documentation autogenerate } }
-    creates { ", git!(), " templates { source destination context condition external } }
+    creates { ", git!(), " templates { source destination context verbatim condition external } }
     updates {
-      regexReplacements { file regex replacement templated } yamlOverlays { file yaml listMerge listKey templated }
+      regexReplacements { file regex replacement templated }
+      yamlOverlays { file yaml listMerge listKey templated document { index kind name } }
+      edits { file format document { index kind name } edit }
       regexes files replaceTemplate matchStrategy yq
     }
     deletes { files folders } vendor { helm { url chart version destination } } lua { script folder external }
+    mergeWindows { kind schedule duration timeZone }
     ", bindings!(), " createBindings { user { email } group { name } }
   }");
     /// Makes an automation.

@@ -20,6 +20,7 @@ import { Table, type Columns } from '../parts/table';
 import { Ago, Name } from '../parts/text';
 import { servicesQuery } from '../service/queries';
 import { serviceColumns } from '../service/table';
+import { ContextImports } from './imports';
 
 const Yaml = lazy(async () => ({ default: (await import('../parts/code')).Yaml }));
 
@@ -52,6 +53,16 @@ const Context = graphql(/* GraphQL */ `
       name
       configuration
       secretNames
+      imports {
+        stackId
+        output
+        name
+        sensitive
+        stack {
+          id
+          name
+        }
+      }
       insertedAt
       updatedAt
       project {
@@ -211,6 +222,7 @@ export function One({ id: name }: { id: string }) {
               <Yaml text={document(context.configuration ?? {})} label="Values" />
             </Suspense>
           </Panel>
+          <ContextImports context={context} save={(imports) => ask(Save, { name, attributes: { imports } })} />
           <UsedBy id={context.id} />
         </>
       )}

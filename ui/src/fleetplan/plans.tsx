@@ -35,8 +35,8 @@ const states: Record<FleetPlanPartState, Look> = {
 };
 
 /** What a pull request would do to services, by cluster. Nothing where it is of no repository that services are read from. */
-export function FleetPlans({ pullRequest }: { pullRequest: string }) {
-  const query = useQuery(plansQuery(pullRequest));
+export function FleetPlans({ pullRequest, openedAt }: { pullRequest: string; openedAt: string | null | undefined }) {
+  const query = useQuery(plansQuery(pullRequest, openedAt));
   return (
     <Shown query={query} what="what it would do to services">
       {held(query)?.map(({ id }) => (
@@ -64,6 +64,11 @@ function Found({ plan, pullRequest }: { plan: Plan; pullRequest: string }) {
     <Panel title="What it would do to services" aside={<code title={commit}>{short(commit)}</code>}>
       <Stack gap="sm" p="md">
         <Standing plan={plan} pullRequest={pullRequest} reached={parts.length} />
+        {plan.merged === true && (
+          <Text size="sm" c="dimmed">
+            Planned as merged into <Name of={plan.base ?? ''} /> at <code>{short(plan.baseSha ?? '')}</code>
+          </Text>
+        )}
         {parts.length > 0 && <Clusters plan={plan} parts={parts} />}
         <Rest plan={plan} />
       </Stack>
@@ -160,7 +165,8 @@ function Heads({ first, last }: { first: string; last: string }) {
   );
 }
 
-function Clusters({ plan, parts }: { plan: Plan; parts: Part[] }) {
+/** What a plan says of clusters, and of each service on them. */
+export function Clusters({ plan, parts }: { plan: Plan; parts: Part[] }) {
   const clusters = listed(plan.reach?.clusters);
   const [open, setOpen] = useState<string>();
   return (
@@ -254,7 +260,8 @@ function Objects({ id }: { id: string }) {
   );
 }
 
-function Rest({ plan: { composed, omitted, untouched } }: { plan: Plan }) {
+/** What a plan says of services that it does not name. */
+export function Rest({ plan: { composed, omitted, untouched } }: { plan: Plan }) {
   const told = [
     [untouched, 'that are read from the repository and are not reached'],
     [composed, 'that are put together from several sources and were not looked at'],

@@ -3,6 +3,7 @@ import { queryOptions, type Query } from '@tanstack/react-query';
 import { graphql } from '../generated';
 import type { FleetPlanPartQuery, FleetPlanQuery, FleetPlansQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
+import { listed } from '../lib/list';
 import { again } from '../lib/poll';
 
 const Plans = graphql(/* GraphQL */ `
@@ -29,9 +30,30 @@ const One = graphql(/* GraphQL */ `
       error
       ref
       sha
+      base
+      baseSha
+      merged
       untouched
       composed
       omitted
+      expiresAt
+      stacks {
+        problem
+        stack {
+          id
+          name
+        }
+        run {
+          id
+          number
+          status
+          plan {
+            add
+            change
+            destroy
+          }
+        }
+      }
       reach {
         clusters {
           handle
@@ -107,19 +129,32 @@ type Edge = NonNullable<NonNullable<NonNullable<FleetPlansQuery['fleetPlans']>['
 type Listed = NonNullable<Edge['node']>;
 export type Plan = NonNullable<FleetPlanQuery['fleetPlan']>;
 export type Part = NonNullable<NonNullable<NonNullable<Plan['reach']>['parts']>[number]>;
+export type PlannedStack = NonNullable<NonNullable<Plan['stacks']>[number]>;
 export type Counts = Part['counts'];
 export type PartPlan = NonNullable<FleetPlanPartQuery['fleetPlanPart']>;
 
 /** Milliseconds between two looks at one that agents are asked for: somebody waits for it. */
 const SOON = 1000;
 
+/** Milliseconds within which a new pull request has its plan, if it has one. */
+const NEW = 120_000;
+
+const isNew = (at: string | null | undefined): boolean => at != null && Math.abs(Date.now() - Date.parse(at)) < NEW;
+
 const isGoingOn = ({ phase }: Pick<Plan, 'phase'>) => phase === 'LOOKING' || phase === 'ASKED';
+
+/** Runs of stacks that have no plan yet. Of a plan that another one took the place of, none begins any more. */
+const isPlanning = ({ phase, stacks }: Pick<Plan, 'phase' | 'stacks'>) =>
+  phase === 'DONE' &&
+  listed(stacks).some(({ run, problem }) =>
+    run == null ? problem == null : ['QUEUED', 'PENDING', 'RUNNING'].includes(run.status) && run.plan == null,
+  );
 
 /**
  * The newest plan of each repository of a pull request, without what it found. While agents answer, they are read again and again; a head
- * that is read back later has another plan, as has a pull request that was just opened.
+ * that is read back later has another plan. That of a pull request that was just opened is about to begin: whoever opened it looks at it.
  */
-export const plansQuery = (pullRequestId: string) =>
+export const plansQuery = (pullRequestId: string, openedAt: string | null | undefined) =>
   queryOptions({
     queryKey: ['fleet plans', 'of', pullRequestId],
     queryFn: async ({ signal }): Promise<Listed[]> => {
@@ -128,7 +163,10 @@ export const plansQuery = (pullRequestId: string) =>
       // Oldest first: the last one of a repository stays.
       return [...new Map(all.map((plan) => [plan.repository?.id ?? '', plan])).values()];
     },
-    refetchInterval: (asked) => (asked.state.data?.some(isGoingOn) === true ? SOON : again(asked as unknown as Query)),
+    refetchInterval: (asked) => {
+      if (asked.state.data?.some(isGoingOn) === true) return SOON;
+      return asked.state.data?.length === 0 && isNew(openedAt) ? 3 * SOON : again(asked as unknown as Query);
+    },
   });
 
 /** One plan with what it found. */
@@ -137,7 +175,9 @@ export const planQuery = (id: string) =>
     queryKey: ['fleet plans', 'one', id],
     queryFn: async ({ signal }) => (await ask(One, { id }, signal)).fleetPlan,
     refetchInterval: (asked) =>
-      asked.state.data != null && isGoingOn(asked.state.data) ? SOON : again(asked as unknown as Query),
+      asked.state.data != null && (isGoingOn(asked.state.data) || isPlanning(asked.state.data))
+        ? SOON
+        : again(asked as unknown as Query),
   });
 
 /** What would happen to one service. */

@@ -5,7 +5,7 @@ import { graphql } from '../generated';
 import { signIn } from './client';
 import { setLive } from './connection';
 import { isLong } from './list';
-import { followConnection, pace } from './poll';
+import { followConnection, isAsked, pace, type Noun } from './poll';
 
 const ServiceChanges = graphql(/* GraphQL */ `
   subscription ServiceChanges($after: String) {
@@ -21,6 +21,17 @@ const ServiceChanges = graphql(/* GraphQL */ `
 const ClusterChanges = graphql(/* GraphQL */ `
   subscription ClusterChanges($after: String) {
     clusterDelta(after: $after) {
+      changed
+      deleted
+      readAgain
+      cursor
+    }
+  }
+`);
+
+const StackChanges = graphql(/* GraphQL */ `
+  subscription StackChanges($after: String) {
+    infrastructureStackDelta(after: $after) {
       changed
       deleted
       readAgain
@@ -66,11 +77,14 @@ export function listen(queries: QueryClient): () => void {
   const pages = followConnection(queries);
   const services = reader(queries, 'service');
   const clusters = reader(queries, 'cluster');
+  const stacks = reader(queries, 'stack');
   const ends = [
     follow(client, ServiceChanges.toString(), 'serviceDeploymentDelta', services.read),
     follow(client, ClusterChanges.toString(), 'clusterDelta', clusters.read),
+    follow(client, StackChanges.toString(), 'infrastructureStackDelta', stacks.read),
     services.end,
     clusters.end,
+    stacks.end,
     pages,
   ];
   return () => {
@@ -144,7 +158,7 @@ function follow(client: Client, query: string, field: string, tell: (delta: Delt
 }
 
 /** Has read again what a delta names at once, lists at most every ten seconds, and counts of all rows at most once a minute. */
-function reader(queries: QueryClient, noun: 'service' | 'cluster'): { read: (delta: Delta) => void; end: () => void } {
+function reader(queries: QueryClient, noun: Noun): { read: (delta: Delta) => void; end: () => void } {
   let isAll = false;
   const none: ReadonlySet<string> = new Set();
   const again = (wanted: (query: Query) => boolean) =>
@@ -158,7 +172,7 @@ function reader(queries: QueryClient, noun: 'service' | 'cluster'): { read: (del
     isAll = false;
     again((query) => {
       const { queryKey } = query;
-      if (all && queryKey[0] === noun) return queryKey[1] !== 'configuration' && queryKey[1] !== 'preview';
+      if (all && queryKey[0] === noun) return !isAsked(noun, queryKey[1]);
       return pace(query, noun, none) === 'soon';
     });
   });
@@ -166,6 +180,7 @@ function reader(queries: QueryClient, noun: 'service' | 'cluster'): { read: (del
   return {
     read: (delta) => {
       const ids = new Set([...delta.changed, ...delta.deleted]);
+      if (noun === 'stack') for (const name of stackNames(queries, ids)) ids.add(name);
       if (ids.size === 0 && !delta.readAgain) return;
       if (ids.size > 0) again((query) => pace(query, noun, ids) === 'now');
       isAll ||= delta.readAgain;
@@ -177,6 +192,17 @@ function reader(queries: QueryClient, noun: 'service' | 'cluster'): { read: (del
       later.end();
     },
   };
+}
+
+/** The names of those of these stacks that are open: what is read of a stack beside it is read by its name. */
+function stackNames(queries: QueryClient, ids: ReadonlySet<string>): string[] {
+  return queries
+    .getQueryCache()
+    .findAll({ queryKey: ['stack', 'one'] })
+    .flatMap(({ queryKey, state }) => {
+      const id = (state.data as { id?: string } | null | undefined)?.id;
+      return id !== undefined && ids.has(id) && typeof queryKey[2] === 'string' ? [queryKey[2]] : [];
+    });
 }
 
 /** Does something soon after it was asked for, and no more often than every so many milliseconds. */

@@ -40,11 +40,21 @@ export type Pace =
   /** By nobody but its reader. */
   | 'never';
 
-/** How a change of some services or clusters concerns a query; without ids, a change of whatever it may be. */
-export function pace({ queryKey, state }: Query, noun: 'service' | 'cluster', ids: ReadonlySet<string>): Pace {
+/** What the socket tells of. */
+export type Noun = 'service' | 'cluster' | 'stack';
+
+/** Whether something of a noun is read when somebody asks for it, and never by a change: it is opened, rendered, or stays as it is. */
+export function isAsked(noun: Noun, kind: unknown): boolean {
+  if (noun !== 'stack') return kind === 'configuration' || kind === 'preview';
+  return ['plan', 'plan text', 'resources', 'state diff', 'inputs', 'open outputs'].includes(String(kind));
+}
+
+/** How a change of some services, clusters or stacks concerns a query; without ids, a change of whatever it may be. */
+export function pace({ queryKey, state }: Query, noun: Noun, ids: ReadonlySet<string>): Pace {
   const [first, kind] = queryKey;
   // Instances are services: a rollout goes on as they do.
   if (first === 'global services' && noun === 'service') return kind === 'list' ? 'later' : 'never';
+  if (noun === 'stack') return paceOfStack(queryKey, state.data, ids);
   if (first !== noun || typeof kind !== 'string') return 'never';
   switch (kind) {
     // Secrets are opened for the one, objects rendered for the other: they are read when somebody asks for them.
@@ -74,6 +84,30 @@ export function pace({ queryKey, state }: Query, noun: 'service' | 'cluster', id
   }
 }
 
+/** The same of stacks: a change of a run is its stack's. `ids` has the names of stacks besides, where they are open. */
+function paceOfStack([first, kind, of]: readonly unknown[], data: unknown, ids: ReadonlySet<string>): Pace {
+  if (first === 'stack waiting') return 'soon';
+  if (first === 'stack-graph') return 'later';
+  if (first !== 'stack' || isAsked('stack', kind)) return 'never';
+  const hears = (id: string | undefined): Pace => (id === undefined ? 'soon' : ids.has(id) ? 'now' : 'never');
+  switch (kind) {
+    case 'one':
+      return hears((data as { id?: string } | null | undefined)?.id);
+    case 'run':
+      return hears((data as { stack?: { id?: string } | null } | null | undefined)?.stack?.id);
+    case 'runs':
+    case 'states':
+    case 'drift':
+    case 'pulls':
+    case 'bindings':
+    case 'output names':
+    case 'commands':
+      return hears(typeof of === 'string' ? of : undefined);
+    default:
+      return 'soon';
+  }
+}
+
 /** Milliseconds between two reads while the socket tells of changes. */
 function whileLive([first, kind]: readonly unknown[]): number {
   switch (first) {
@@ -88,6 +122,9 @@ function whileLive([first, kind]: readonly unknown[]): number {
       return kind === 'list' ? BESIDE : MINUTE;
     case 'me':
       return BESIDE;
+    // Commands under a name are told of with no stack.
+    case 'stack':
+      return kind === 'commands' || kind === 'bindings' ? MINUTE : ROWS;
     // Stands beside every page; the inbox itself is read more often, by whoever looks at it.
     case 'stack waiting':
       return ROWS;
@@ -124,3 +161,6 @@ export function followConnection(queries: QueryClient): () => void {
       for (const observer of query.observers) observer.setOptions(observer.options);
   });
 }
+
+/** Milliseconds between two looks at one that is being opened: somebody waits for it. */
+export const SOON = 700;

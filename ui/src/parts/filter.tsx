@@ -1,10 +1,11 @@
-import { Kbd, Select, TextInput, UnstyledButton } from '@mantine/core';
+import { Button, Kbd, Select, TextInput, UnstyledButton } from '@mantine/core';
 import { useDebouncedCallback, useHotkeys } from '@mantine/hooks';
 import { IconSearch, IconX } from '@tabler/icons-react';
 import { useMemo, useRef, useState, type ReactNode } from 'react';
 
 import { visible } from '../lib/text';
 import classes from './filter.module.css';
+import { Name } from './text';
 
 /** Milliseconds without a key press until the server is asked: keys that are struck one after another are one question. What is asked
  * for an earlier text is cancelled. */
@@ -121,6 +122,21 @@ export function Facets<Value extends string>(props: {
 /** Several choices side by side: they come to the next line together, and share what there is of it. */
 export function Choices({ children }: { children: ReactNode }) {
   return <div className={classes['choices']}>{children}</div>;
+}
+
+/** A filter that came with the address, and how to be rid of it. */
+export function Only({ what, of, end }: { what: string; of: string; end: () => void }) {
+  return (
+    <Button
+      variant="default"
+      size="xs"
+      rightSection={<IconX size={12} />}
+      aria-label={`${what} ${visible(of)}: show all`}
+      onClick={end}
+    >
+      {what}: <Name of={of} />
+    </Button>
+  );
 }
 
 /** One of many: which there are, with how many rows each has. */

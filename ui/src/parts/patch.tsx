@@ -24,6 +24,9 @@ interface Line {
   text: string;
 }
 
+/** The marks around lines that both sides of a merge changed. */
+const MARK = /^\+(<<<<<<< repository|=======|>>>>>>> automation)$/;
+
 /** The lines of a difference below its head, which says what the heading of the file says. */
 function linesOf(diff: string): Line[] {
   const lines = diff.replace(/\n$/, '').split('\n');
@@ -56,6 +59,7 @@ function File({ file: { path, change, diff }, isOpenFirst }: { file: PatchFile; 
   const [isOpen, setOpen] = useState(isOpenFirst);
   const lines = linesOf(diff);
   const count = (sign: Line['sign']) => lines.filter((line) => line.sign === sign).length;
+  const isMarked = lines.some(({ text }) => text === '+<<<<<<< repository');
   return (
     <details className={classes['file']} open={isOpen} onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
       <summary>
@@ -63,6 +67,7 @@ function File({ file: { path, change, diff }, isOpenFirst }: { file: PatchFile; 
           {words[change]}
         </span>
         <Name of={path} />
+        {isMarked && <span className={classes['conflicts']}>Has conflicts</span>}
         <span className={classes['counts']}>
           +{count('+')} −{count('-')}
         </span>
@@ -70,7 +75,7 @@ function File({ file: { path, change, diff }, isOpenFirst }: { file: PatchFile; 
       {isOpen && (
         <div className={classes['lines']} tabIndex={0} role="region" aria-label={`Changes of ${visible(path)}`}>
           {lines.slice(0, LINES).map(({ sign, text }, at) => (
-            <code key={at} className={classes['line']} data-sign={sign}>
+            <code key={at} className={classes['line']} data-sign={sign} data-mark={(isMarked && MARK.test(text)) || undefined}>
               {visible(text) || ' '}
             </code>
           ))}

@@ -83,9 +83,25 @@ export const Preview = graphql(/* GraphQL */ `
   }
 `);
 
+export const PlanPreview = graphql(/* GraphQL */ `
+  mutation PlanPullRequestPreview($id: ID!, $identifier: String, $context: Json) {
+    planPullRequestPreview(id: $id, identifier: $identifier, context: $context) {
+      id
+    }
+  }
+`);
+
 export const Open = graphql(/* GraphQL */ `
-  mutation OpenPullRequest($id: ID!, $identifier: String, $branch: String, $context: Json) {
-    createPullRequest(id: $id, identifier: $identifier, branch: $branch, context: $context, wait: false) {
+  mutation OpenPullRequest($id: ID!, $identifier: String, $branch: String, $context: Json, $key: String, $secrets: Json) {
+    createPullRequest(
+      id: $id
+      identifier: $identifier
+      branch: $branch
+      context: $context
+      wait: false
+      idempotencyKey: $key
+      secrets: $secrets
+    ) {
       id
     }
   }

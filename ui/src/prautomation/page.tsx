@@ -15,6 +15,7 @@ import { Linked, text, tracks } from '../parts/cells';
 import { Facets } from '../parts/filter';
 import { Fields, given, initialValues, words, type Field, type Values } from '../parts/form';
 import { Listing } from '../parts/listing';
+import { MergeWindows } from '../parts/mergewindows';
 import { One as OneThing } from '../parts/one';
 import { Facts, Panel } from '../parts/page';
 import type { Columns } from '../parts/table';
@@ -22,6 +23,7 @@ import { Ago, Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import type { Question } from '../stack/custom-queries';
 import { fieldsOf } from '../stack/questions';
+import { editWords } from './edits';
 import { isRole, roleChoices, roles } from './roles';
 
 const Automations = graphql(/* GraphQL */ `
@@ -62,6 +64,12 @@ const Automation = graphql(/* GraphQL */ `
       title
       message
       patch
+      mergeWindows {
+        kind
+        schedule
+        duration
+        timeZone
+      }
       mayCreate
       insertedAt
       updatedAt
@@ -136,6 +144,10 @@ const Automation = graphql(/* GraphQL */ `
         yamlOverlays {
           file
         }
+        edits {
+          file
+          edit
+        }
       }
       deletes {
         files
@@ -201,7 +213,7 @@ type Known = NonNullable<PrAutomationQuery['prAutomation']>;
 
 const route = getRouteApi('/settings/$noun');
 
-/** What of an automation is a word or a text: its files and questions come from a file. */
+/** What of an automation is a word or a text. */
 const common = (known?: Known): Field[] => [
   {
     name: 'role',
@@ -244,6 +256,16 @@ function attributes(values: Values, isNew: boolean): PrAutomationAttributes {
     ...(isRole(role) && { role }),
   };
 }
+
+const actionsHint = 'JSON: configuration, creates, updates, deletes, vendor, lua, confirmation, secrets.';
+const actionsField: Field = {
+  name: 'actions',
+  label: 'What it asks and does',
+  kind: 'area',
+  hint: actionsHint,
+  placeholder:
+    '{"configuration": [{"type": "STRING", "name": "name"}], "creates": {"templates": [{"source": "a.yaml", "destination": "b.yaml", "external": false}]}}',
+};
 
 /** Questions and actions as the API takes them. */
 function actionsOf(values: Values): PrAutomationAttributes {
@@ -332,6 +354,7 @@ function Add() {
       noun="automations"
       label="Add an automation"
       icon={IconPlus}
+      isReading={projects.isPending || connections.isPending}
       {...(first && { right: { verb: 'create', thing: 'pr-automations', within: `project/${first.name}` } })}
       explains="It changes the repositories that its connection may touch, and no other. A file in the shape of public scaffolds is read by the command line."
       fields={[
@@ -353,19 +376,12 @@ function Add() {
           ),
         },
         ...common(),
-        {
-          name: 'actions',
-          label: 'What it asks and does',
-          kind: 'area',
-          hint: 'JSON: configuration, creates, updates, deletes, vendor, lua, confirmation, secrets.',
-          placeholder:
-            '{"configuration": [{"type": "STRING", "name": "name"}], "creates": {"templates": [{"source": "a.yaml", "destination": "b.yaml", "external": false}]}}',
-        },
+        actionsField,
       ]}
       command={(values) =>
         `plural pr automations create --file FILE --name ${quoted(values['name'] ?? '')} --connection CONNECTION`
       }
-      run={(values) =>
+      run={async (values) =>
         ask(Create, {
           attributes: {
             ...actionsOf(values),
@@ -400,6 +416,7 @@ function stepsOf({ lua, vendor, creates, updates, deletes }: Known): string[] {
     ),
     ...listed(updates?.regexReplacements).map(({ file }) => `changes ${file} where a regex matches`),
     ...listed(updates?.yamlOverlays).map(({ file }) => `puts YAML over ${file}`),
+    ...listed(updates?.edits).map(({ file, edit }) => editWords(file, edit)),
     ...listed(updates?.files).map((files) => `changes files that match ${files}`),
     ...[...(deletes?.files ?? []), ...(deletes?.folders ?? [])].map((path) => `takes ${path} away`),
   ];
@@ -421,15 +438,20 @@ export function One({ id: name }: { id: string }) {
       actions={(automation) => (
         <>
           {automation.mayCreate === true && <RouteLink to={paths.automation(name)}>Open a pull request</RouteLink>}
+          <RouteLink to={paths.settings('pr-instances')} search={{ automation: name }}>
+            What it generated
+          </RouteLink>
           <Action
             noun="automations"
             label="Change"
             icon={IconPencil}
             right={right('update')}
-            explains="Its questions and files are changed by the command line, from a file."
-            fields={common(automation)}
+            explains="What it asks and does becomes its next version: what was generated with this one is brought there by pull requests."
+            fields={[...common(automation), { ...actionsField, hint: `${actionsHint} What is not named stays as it is.` }]}
             command={`plural pr automations update ${quoted(name)} --file FILE`}
-            run={(values) => ask(Update, { id: automation.id, attributes: attributes(values, false) })}
+            run={async (values) =>
+              ask(Update, { id: automation.id, attributes: { ...actionsOf(values), ...attributes(values, false) } })
+            }
             done="Changed the automation"
           />
           <Action
@@ -474,6 +496,10 @@ function Shown({ automation }: { automation: Known }) {
             ['Title', automation.title && <Name key="t" of={automation.title} />],
             ['Says', automation.message && <Name key="m" of={automation.message} />],
             ['Labels', listed(automation.labels).length > 0 && <Name key="l" of={listed(automation.labels).join(', ')} />],
+            [
+              'Merge windows',
+              listed(automation.mergeWindows).length > 0 && <MergeWindows key="mw" windows={listed(automation.mergeWindows)} />,
+            ],
             ['Templates', automation.repository && <Name key="r" of={automation.repository.url} />],
             ['Cluster', automation.cluster?.handle && <Name key="k" of={automation.cluster.handle} />],
             ['Service', automation.service && <Name key="s" of={automation.service.name} />],

@@ -33,7 +33,14 @@ export function Answers({ questions, values }: { questions: Question[]; values: 
 }
 
 /** What a pull request would be. */
-export function Previewed({ automation, preview, again }: { automation: Asking; preview: Preview; again: () => void }) {
+export function Previewed(props: {
+  automation: Asking;
+  /** Values of its Secret that are given. */
+  given: Record<string, string> | null;
+  preview: Preview;
+  again: () => void;
+}) {
+  const { automation, given, preview, again } = props;
   const { repository, base, commit, title, message, patch } = preview;
   const files = listed(preview.files);
   const warnings = listed(preview.warnings);
@@ -116,35 +123,31 @@ export function Previewed({ automation, preview, again }: { automation: Asking; 
       {isPatch && files.length > 0 && (
         <Text size="sm">This automation makes a patch and no pull request: apply it with git apply.</Text>
       )}
-      <Secrets automation={automation} />
+      {!isPatch && <Secrets automation={automation} given={given} />}
     </Stack>
   );
 }
 
-/** Secrets that have to be there before what is merged works. */
-function Secrets({ automation: { secrets } }: { automation: Asking }) {
+/** The Secret that comes with it: of each value whether it is given, and never what it is. */
+function Secrets({ automation: { secrets }, given }: { automation: Asking; given: Record<string, string> | null }) {
   if (secrets == null) return null;
   const { cluster, namespace, name } = secrets;
   return (
     <div>
       <Text size="sm">
-        It needs the Secret <Name of={`${namespace ?? 'default'}/${name ?? ''}`} />
+        It brings the Secret <Name of={`${namespace ?? 'default'}/${name ?? ''}`} />
         {cluster != null && (
           <>
             {' '}
             on cluster <Name of={cluster} />
           </>
         )}
-        , which nobody makes here:
+        . It is written there once the pull request is merged; until then the console keeps its values sealed.
       </Text>
       <List size="sm">
         {listed(secrets.entries).map((entry, at) => (
           <List.Item key={at}>
-            <Name
-              of={[entry.name, entry.documentation, entry.autogenerate === true ? 'made by chance' : undefined]
-                .filter(Boolean)
-                .join(': ')}
-            />
+            <Name of={`${entry.name ?? ''}: ${given?.[entry.name ?? ''] === undefined ? 'generated' : 'a secret'}`} />
           </List.Item>
         ))}
       </List>

@@ -5,6 +5,7 @@ import { getRouteApi, useNavigate } from '@tanstack/react-router';
 import { IconGitPullRequest } from '@tabler/icons-react';
 import { useEffect, useRef, useState, type SyntheticEvent } from 'react';
 
+import { Effects } from '../fleetplan/preview';
 import { ApiError, ask, explain, isLost } from '../lib/client';
 import { quoted } from '../lib/text';
 import { Command } from '../parts/action';
@@ -14,8 +15,20 @@ import { held } from '../parts/shown';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { sentence } from '../stack/questions';
-import { askedOf, askOf, BRANCH, commandOf, lackingOf, questionsOf, REPOSITORY, stepsOf } from './asked';
-import { formQuery, Open, Preview, type Asking } from './form-queries';
+import {
+  askedOf,
+  askOf,
+  BRANCH,
+  commandOf,
+  entriesOf,
+  lackingOf,
+  questionsOf,
+  REPOSITORY,
+  SECRET,
+  secretsOf,
+  stepsOf,
+} from './asked';
+import { formQuery, Open, PlanPreview, Preview, type Asking } from './form-queries';
 import { Answers, Confirm, Previewed } from './review';
 import { roles } from './roles';
 
@@ -69,15 +82,20 @@ function Refused({ name }: { name: string }) {
 }
 
 /** What the console said of answers, as sentences by their fields; nothing where it said something else. */
-function toldOf(error: Error): Record<string, string> {
+function toldOf(automation: Asking, error: Error): Record<string, string> {
   if (!(error instanceof ApiError)) return {};
   const said = (text: string) => sentence(text.replace(/^\w+: /, ''));
   if (error.field === 'identifier') return { [REPOSITORY]: said(error.message) };
+  if (error.field === 'secrets') return { [`${SECRET}${entriesOf(automation)[0]?.name ?? ''}`]: said(error.message) };
   if (error.field === 'branch') return { [BRANCH]: said(error.message) };
   return Object.fromEntries(Object.entries(error.answers).map(([name, why]) => [name, sentence(why)]));
 }
 
 const REVIEW = 'review';
+
+/** 128 random bits. Pages that come without TLS have no `randomUUID`. */
+const newKey = () =>
+  Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16).padStart(8, '0')).join('');
 
 function Wizard({ automation }: { automation: Asking }) {
   const navigate = useNavigate();
@@ -92,6 +110,8 @@ function Wizard({ automation }: { automation: Asking }) {
   const [isTried, setTried] = useState(false);
   const [told, setTold] = useState<Record<string, string>>({});
   const [ticked, setTicked] = useState<number[]>([]);
+  // Of one filled form: sent once more after an answer was lost, it is the same request.
+  const [once, setOnce] = useState(newKey);
   const steps = askedOf(all, values);
   const place = at === REVIEW ? steps.length : Math.max(0, at === undefined ? 0 : steps.findIndex(({ key }) => key === at));
   const step = steps[place];
@@ -111,12 +131,12 @@ function Wizard({ automation }: { automation: Asking }) {
     form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
   });
   const pageOf = (error: Error) => {
-    const said = toldOf(error);
+    const said = toldOf(automation, error);
     return steps.findIndex(({ fields }) => fields.some(({ name }) => said[name] !== undefined));
   };
   /** Shows what the console said where it belongs; it has the last word. */
   const refused = (error: Error) => {
-    setTold(toldOf(error));
+    setTold(toldOf(automation, error));
     const first = pageOf(error);
     if (first >= 0) go(first, true);
   };
@@ -125,13 +145,26 @@ function Wizard({ automation }: { automation: Asking }) {
     gcTime: 0,
     onError: refused,
   });
+  const planning = useMutation({
+    mutationFn: async () => (await ask(PlanPreview, askOf(automation, values))).planPullRequestPreview,
+    gcTime: 0,
+  });
   const opening = useMutation({
     mutationFn: async () => {
       const branch = (values[BRANCH] ?? '').trim();
-      return (await ask(Open, { ...askOf(automation, values), branch: branch === '' ? null : branch })).createPullRequest;
+      const asked = {
+        ...askOf(automation, values),
+        branch: branch === '' ? null : branch,
+        key: once,
+        secrets: secretsOf(automation, values),
+      };
+      return (await ask(Open, asked)).createPullRequest;
     },
     gcTime: 0,
-    onError: refused,
+    onError: (error) => {
+      if (!isLost(error)) setOnce(newKey());
+      refused(error);
+    },
     onSuccess: async (made) => {
       await queries.invalidateQueries({ queryKey: ['pull requests'] });
       await navigate({ to: made ? paths.setting('pull-requests', made.id) : paths.settings('pull-requests') });
@@ -141,14 +174,17 @@ function Wizard({ automation }: { automation: Asking }) {
     const changed = Object.keys(next).filter((name) => next[name] !== values[name]);
     setTold(Object.fromEntries(Object.entries(told).filter(([name]) => !changed.includes(name))));
     setValues(next);
+    setOnce(newKey());
     opening.reset();
-    // Another branch changes nothing of what is in it.
-    if (changed.every((name) => name === BRANCH)) return;
+    // Another branch changes nothing of what is in it, and neither do values of a Secret.
+    if (changed.every((name) => name === BRANCH || name.startsWith(SECRET))) return;
     preview.reset();
+    planning.reset();
     setTicked([]);
   };
   const look = () => {
     opening.reset();
+    planning.reset();
     // What was confirmed was another look.
     setTicked([]);
     preview.mutate();
@@ -222,7 +258,10 @@ function Wizard({ automation }: { automation: Asking }) {
                   Show what would change
                 </Button>
               )}
-              {preview.data && <Previewed automation={automation} preview={preview.data} again={look} />}
+              {preview.data && (
+                <Previewed automation={automation} given={secretsOf(automation, values)} preview={preview.data} again={look} />
+              )}
+              {mayOpen && <Effects planning={planning} plan={() => planning.mutate()} />}
               {mayOpen && !isPatch && (
                 <>
                   <Fields
@@ -281,7 +320,7 @@ function Failed({ error, automation }: { error: Error; automation: string }) {
           <RouteLink to={paths.settings('pull-requests')} search={{ automation }}>
             pull requests with it
           </RouteLink>{' '}
-          before another try.
+          before another try. With the same answers, another try opens no second one.
         </>
       ) : (
         told.next

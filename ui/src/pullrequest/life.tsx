@@ -4,14 +4,13 @@ import {
   IconCircleCheckFilled,
   IconCircleDashed,
   IconCircleXFilled,
-  IconGitMerge,
   IconGitPullRequestClosed,
   IconProgress,
   IconRefresh,
 } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
 
-import type { PrCheckState, PrMergeMethod } from '../generated/graphql';
+import type { PrCheckState, PrReviewPhase } from '../generated/graphql';
 import { ask } from '../lib/client';
 import { counted, quoted, short } from '../lib/text';
 import { noticeOf } from '../parts/notice';
@@ -19,9 +18,9 @@ import { Action, Copy } from '../parts/action';
 import { Facts, Panel } from '../parts/page';
 import { State, type Look } from '../parts/state';
 import { Ago, Name, RouteLink } from '../parts/text';
-import type { Field, Values } from '../parts/values';
 import { paths } from '../paths';
-import { Close, Merge, Refresh, type Opened } from './queries';
+import { mergeFacts, MergeActions } from './merge';
+import { Close, Refresh, type Opened } from './queries';
 
 const checkStates: Record<PrCheckState, Look> = {
   NONE: { word: 'No checks', tone: 'none', Icon: IconCircleDashed },
@@ -30,29 +29,11 @@ const checkStates: Record<PrCheckState, Look> = {
   FAILED: { word: 'Checks failed', tone: 'bad', Icon: IconCircleXFilled },
 };
 
-const methods: Record<PrMergeMethod, string> = {
-  MERGE: 'With a merge commit',
-  SQUASH: 'As one commit with all changes',
-  REBASE: 'Its commits on top of the base',
-};
-const isMethod = (word: string | undefined): word is PrMergeMethod => word !== undefined && word in methods;
-const methodOf = ({ method }: Values): PrMergeMethod => (isMethod(method) ? method : 'MERGE');
-const how: Field = {
-  name: 'method',
-  label: 'How',
-  kind: 'choice',
-  options: Object.entries(methods).map(([value, label]) => ({ value, label })),
-  initial: 'MERGE',
-  isRequired: true,
-  hint: 'The git host may allow some of these only.',
-};
-
 /** What may be done to a pull request that the git host has. */
 export function LifeActions({ opened }: { opened: Opened }) {
-  const { id, phase, status, project, head, draft } = opened;
+  const { id, phase, status, project, url } = opened;
   if (phase !== 'OPENED') return null;
   const right = project != null && { right: { verb: 'update', thing: `project/${project.name}` } };
-  const isKnown = head != null && head !== '';
   return (
     <>
       <Action
@@ -65,30 +46,10 @@ export function LifeActions({ opened }: { opened: Opened }) {
         run={() => ask(Refresh, { id })}
         done="Read how it stands"
       />
-      {status === 'OPEN' && (
+      {/* Without an address it is a branch of plain git, which people merge with git. */}
+      {status === 'OPEN' && url !== '' && (
         <>
-          <Action
-            // Another commit is another question.
-            key={head ?? ''}
-            noun="pull requests"
-            label="Merge"
-            icon={IconGitMerge}
-            {...right}
-            unless={
-              !isKnown
-                ? 'Its newest commit is not known yet: refresh it, and look at what would be merged.'
-                : draft === true
-                  ? 'It is a draft: whoever opened it says at the git host when it is ready.'
-                  : undefined
-            }
-            explains={<Merges opened={opened} />}
-            fields={[how]}
-            command={(values) =>
-              `plural pr merge ${quoted(id)} --method ${methodOf(values).toLowerCase()} --head ${quoted(head ?? '')}`
-            }
-            run={(values) => ask(Merge, { id, head: head ?? '', method: methodOf(values) })}
-            done="Merged the pull request"
-          />
+          <MergeActions opened={opened} />
           <Action
             noun="pull requests"
             label="Close"
@@ -101,47 +62,6 @@ export function LifeActions({ opened }: { opened: Opened }) {
             done="Closed the pull request"
           />
         </>
-      )}
-    </>
-  );
-}
-
-function Merges({ opened: { head, base, checks, reviews } }: { opened: Opened }) {
-  const failed = checks?.failed ?? 0;
-  const pending = checks?.pending ?? 0;
-  const wanted = reviews?.changesRequested ?? 0;
-  const warnings = [
-    failed > 0 && `${counted(failed, 'check')} of it failed.`,
-    pending > 0 && `${counted(pending, 'check')} of it ${pending === 1 ? 'is' : 'are'} not done.`,
-    wanted > 0 && `${counted(wanted, 'reviewer')} asked for changes.`,
-  ].filter((warning) => warning !== false);
-  return (
-    <>
-      <Text size="sm">
-        Merges it at the git host
-        {base != null && (
-          <>
-            , into <Name of={base} />
-          </>
-        )}
-        , as long as its newest commit is this one. Commits that come meanwhile are not merged unseen:
-      </Text>
-      <Text size="sm" mt="sm" style={{ overflowWrap: 'anywhere' }}>
-        <code>
-          <Name of={head ?? ''} />
-        </code>
-      </Text>
-      {warnings.length > 0 && (
-        <Alert
-          variant="outline"
-          mt="sm"
-          color="yellow"
-          styles={noticeOf('warn')}
-          icon={<IconAlertTriangle size={16} />}
-          title="The host may merge it all the same"
-        >
-          {warnings.join(' ')}
-        </Alert>
       )}
     </>
   );
@@ -176,6 +96,7 @@ export function Life({ opened }: { opened: Opened }) {
           ['Fork', fork === true && 'It comes from another repository'],
           ['Checks', <Checks key="c" opened={opened} />],
           ['Reviews', <Reviews key="r" opened={opened} />],
+          ['Governance', opened.governance != null && <Governed key="g" opened={opened} />],
           [
             'Merged by',
             mergeCommit != null && mergeCommit !== '' && <Commit key="m" of={mergeCommit} label="Copy the merge commit" />,
@@ -204,6 +125,7 @@ export function Life({ opened }: { opened: Opened }) {
               </RouteLink>
             ),
           ],
+          ...mergeFacts(opened),
           ['Read', <Ago key="at" at={readAt} absent="Not yet" />],
         ]}
       />
@@ -221,13 +143,14 @@ function Commit({ of, label }: { of: string; label: string }) {
 
 function Checks({ opened: { checks } }: { opened: Opened }): ReactNode {
   if (checks?.state == null) return 'The host does not tell';
-  const { state, passed, failed, pending } = checks;
+  const { state, passed, failed, pending, incomplete } = checks;
   const counts = [
     [failed, 'failed'],
     [pending, 'not done'],
     [passed, 'passed'],
   ] as const;
   const told = counts.filter(([count]) => (count ?? 0) > 0).map(([count, word]) => `${String(count)} ${word}`);
+  if (incomplete === true) told.push('and more that are not read');
   return (
     <>
       <State look={checkStates[state]} />
@@ -235,6 +158,38 @@ function Checks({ opened: { checks } }: { opened: Opened }): ReactNode {
         <Text component="span" size="sm" c="dimmed">
           {' '}
           {told.join(', ')}
+        </Text>
+      )}
+    </>
+  );
+}
+
+const phases: Record<PrReviewPhase, Look> = {
+  OPEN: { word: 'Was not reached yet', tone: 'busy', Icon: IconProgress },
+  CONFIRM: { word: 'Did not confirm the newest commit yet', tone: 'busy', Icon: IconProgress },
+  APPROVE: { word: 'Confirmed, and not approved at the host yet', tone: 'busy', Icon: IconProgress },
+  APPROVED: { word: 'Confirmed the newest commit', tone: 'good', Icon: IconCircleCheckFilled },
+  CLOSE: { word: 'Is to be told that it is over', tone: 'none', Icon: IconCircleDashed },
+  CLOSED: { word: 'Knows that it is over', tone: 'none', Icon: IconCircleDashed },
+};
+const refusal: Look = { word: 'Says no', tone: 'bad', Icon: IconCircleXFilled };
+
+/** What its governance says. */
+function Governed({ opened: { governance } }: { opened: Opened }): ReactNode {
+  if (governance?.phase == null) return null;
+  const isRefused = governance.phase === 'CONFIRM' && governance.refused === true;
+  return (
+    <>
+      {governance.governance != null && (
+        <>
+          <Name of={governance.governance.name} />{' '}
+        </>
+      )}
+      <State look={isRefused ? refusal : phases[governance.phase]} />
+      {governance.message != null && governance.message !== '' && (
+        <Text component="span" size="sm" c="dimmed">
+          {' '}
+          <Name of={governance.message} />
         </Text>
       )}
     </>

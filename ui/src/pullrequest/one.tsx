@@ -9,12 +9,13 @@ import { noticeOf } from '../parts/notice';
 import { Copy } from '../parts/action';
 import { One as OneThing } from '../parts/one';
 import { Facts, Panel } from '../parts/page';
-import { State } from '../parts/state';
+import { State, unknown } from '../parts/state';
 import { Ago, Name, Outside, RouteLink } from '../parts/text';
 import { paths } from '../paths';
+import { instancesOfQuery, titleOf } from '../prinstance/queries';
 import { Life, LifeActions } from './life';
 import { pullRequestQuery, type Opened } from './queries';
-import { lookOf } from './state';
+import { lookOf, secrets } from './state';
 import classes from './one.module.css';
 
 /** One pull request: how far the console is with it, how it stands, and where it comes from. */
@@ -40,7 +41,8 @@ export function One({ id }: { id: string }) {
           {opened.phase === 'FAILED' && <NotOpened opened={opened} />}
           <Progress opened={opened} />
           <Life opened={opened} />
-          <FleetPlans pullRequest={opened.id} />
+          <Brought opened={opened} />
+          <FleetPlans pullRequest={opened.id} openedAt={opened.insertedAt} />
           <Shown opened={opened} />
         </>
       )}
@@ -128,8 +130,37 @@ function Progress({ opened }: { opened: Opened }) {
   );
 }
 
+/** The Secret that comes with it, and how far that is. */
+function Brought({ opened: { secret } }: { opened: Opened }) {
+  if (secret == null) return null;
+  const { namespace, name, state, message, cluster } = secret;
+  const entries = (secret.entries ?? []).flatMap((entry) => entry ?? []);
+  return (
+    <Panel title="Secret">
+      <Facts
+        facts={[
+          ['Is', <State key="s" look={state == null ? unknown : secrets[state]} />],
+          ['Why no further', message != null && <Name key="m" of={message} />],
+          ['Name', <Name key="n" of={`${namespace ?? ''}/${name ?? ''}`} />],
+          ['On', cluster != null && <Name key="c" of={cluster.handle ?? ''} />],
+          [
+            'Values',
+            entries.length > 0 && (
+              <Name
+                key="v"
+                of={entries.map((entry) => `${entry.name ?? ''}${entry.generated === true ? ' (generated)' : ''}`).join(', ')}
+              />
+            ),
+          ],
+        ]}
+      />
+    </Panel>
+  );
+}
+
 function Shown({ opened }: { opened: Opened }) {
   const { url, repository, commit, automation, project } = opened;
+  const instances = useQuery(instancesOfQuery(opened.id)).data ?? [];
   const labels = (opened.labels ?? []).flatMap((label) => label ?? []);
   const only = (search: Record<string, string>, of: string) => (
     <RouteLink to={paths.settings('pull-requests')} search={search}>
@@ -161,6 +192,21 @@ function Shown({ opened }: { opened: Opened }) {
               <RouteLink key="a" to={paths.setting('pr-automations', automation.name)}>
                 <Name of={automation.name} />
               </RouteLink>
+            ),
+          ],
+          [
+            'What it made',
+            instances.length > 0 && (
+              <span key="i">
+                {instances.map((instance, at) => (
+                  <span key={instance.id}>
+                    {at > 0 && ', '}
+                    <RouteLink to={paths.setting('pr-instances', instance.id)}>
+                      <Name of={titleOf(instance)} />
+                    </RouteLink>
+                  </span>
+                ))}
+              </span>
             ),
           ],
           ['Others with it', automation != null && only({ automation: automation.name }, 'all that it opened')],

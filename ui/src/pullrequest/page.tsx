@@ -1,13 +1,11 @@
 import { useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
-import { IconX } from '@tabler/icons-react';
-import { Button } from '@mantine/core';
 
 import type { PrPhase, PrStatus } from '../generated/graphql';
 import type { RowOf } from '../lib/list';
 import { visible } from '../lib/text';
 import { Linked, text, tracks } from '../parts/cells';
-import { Choices, Facets } from '../parts/filter';
+import { Choices, Facets, Only } from '../parts/filter';
 import { Listing } from '../parts/listing';
 import { State } from '../parts/state';
 import type { Columns } from '../parts/table';
@@ -111,20 +109,5 @@ export function List() {
         </>
       }
     />
-  );
-}
-
-/** A filter that came with the address, and how to be rid of it. */
-function Only({ what, of, end }: { what: string; of: string; end: () => void }) {
-  return (
-    <Button
-      variant="default"
-      size="xs"
-      rightSection={<IconX size={12} />}
-      aria-label={`${what} ${visible(of)}: show all`}
-      onClick={end}
-    >
-      {what}: <Name of={of} />
-    </Button>
   );
 }

@@ -3,7 +3,7 @@ import { queryOptions, type Query } from '@tanstack/react-query';
 import { graphql } from '../generated';
 import type { PullRequestQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
-import { again } from '../lib/poll';
+import { again, SOON } from '../lib/poll';
 
 export const PullRequests = graphql(/* GraphQL */ `
   query PullRequests($before: String, $status: PrStatus, $phase: PrPhase, $repository: String, $automationId: ID, $q: String) {
@@ -60,6 +60,25 @@ const PullRequest = graphql(/* GraphQL */ `
       draft
       fork
       mergeCommit
+      merging {
+        open
+        opensAt
+        windows {
+          kind
+          schedule
+          duration
+          timeZone
+        }
+        wish {
+          by
+          head
+          method
+          askedAt
+          dueAt
+          error
+          dropped
+        }
+      }
       readAt
       readError
       checks {
@@ -67,10 +86,21 @@ const PullRequest = graphql(/* GraphQL */ `
         passed
         failed
         pending
+        incomplete
       }
       reviews {
         approved
         changesRequested
+      }
+      governance {
+        phase
+        head
+        confirmed
+        refused
+        message
+        governance {
+          name
+        }
       }
       service {
         id
@@ -87,6 +117,20 @@ const PullRequest = graphql(/* GraphQL */ `
       cluster {
         id
         handle
+      }
+      secret {
+        namespace
+        name
+        state
+        message
+        cluster {
+          id
+          handle
+        }
+        entries {
+          name
+          generated
+        }
       }
       project {
         name
@@ -109,8 +153,16 @@ export const Refresh = graphql(/* GraphQL */ `
 `);
 
 export const Merge = graphql(/* GraphQL */ `
-  mutation MergePullRequest($id: ID!, $head: String!, $method: PrMergeMethod!) {
-    mergePullRequest(id: $id, head: $head, method: $method) {
+  mutation MergePullRequest($id: ID!, $head: String!, $method: PrMergeMethod!, $inWindow: Boolean) {
+    mergePullRequest(id: $id, head: $head, method: $method, inWindow: $inWindow) {
+      id
+    }
+  }
+`);
+
+export const CancelMerge = graphql(/* GraphQL */ `
+  mutation CancelPullRequestMerge($id: ID!) {
+    cancelPullRequestMerge(id: $id) {
       id
     }
   }
@@ -134,15 +186,16 @@ const Automation = graphql(/* GraphQL */ `
 
 export type Opened = NonNullable<PullRequestQuery['pullRequest']>;
 
-/** Milliseconds between two looks at one that is being opened: somebody waits for it. */
-const SOON = 700;
+/** The console still opens it, or has not yet read it back: what it belongs to is known then. */
+const isOnItsWay = (one: PullRequestQuery['pullRequest'] | undefined) =>
+  one?.phase === 'PENDING' || (one?.phase === 'OPENED' && !one.readAt && !one.readError);
 
-/** One pull request. While the console opens it, it is read again and again. */
+/** One pull request. While the console opens it and has not read it back, it is read again and again. */
 export const pullRequestQuery = (id: string) =>
   queryOptions({
     queryKey: ['pull requests', 'one', id],
     queryFn: async ({ signal }) => (await ask(PullRequest, { id }, signal)).pullRequest,
-    refetchInterval: (asked) => (asked.state.data?.phase === 'PENDING' ? SOON : again(asked as unknown as Query)),
+    refetchInterval: (asked) => (isOnItsWay(asked.state.data) ? SOON : again(asked as unknown as Query)),
   });
 
 /** The id of an automation that an address names. */

@@ -1,5 +1,5 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import { IconPencil, IconPlus, IconTrash } from '@tabler/icons-react';
+import { IconPencil, IconPlus, IconTrash, IconWebhook } from '@tabler/icons-react';
 
 import { projectsQuery } from '../access/queries';
 import { graphql } from '../generated';
@@ -92,6 +92,15 @@ const Delete = graphql(/* GraphQL */ `
   mutation DeleteScmConnection($id: ID!) {
     deleteScmConnection(id: $id) {
       id
+    }
+  }
+`);
+
+const Register = graphql(/* GraphQL */ `
+  mutation RegisterScmWebhook($connectionId: ID!, $repository: String, $organization: String) {
+    registerScmWebhook(connectionId: $connectionId, repository: $repository, organization: $organization) {
+      id
+      url
     }
   }
 `);
@@ -255,6 +264,7 @@ export function List() {
           noun="connections"
           label="Add a connection"
           icon={IconPlus}
+          isReading={projects.isPending}
           {...(first && { right: { verb: 'create', thing: 'scm-connections', within: `project/${first.name}` } })}
           explains="Its secrets are kept encrypted and shown to nobody. It touches the repositories that it names, and no other."
           fields={[
@@ -363,6 +373,59 @@ export function One({ id: name }: { id: string }) {
             }
             done="Changed the connection"
           />
+          {connection.type !== 'PLAIN' && (
+            <Action
+              noun="webhooks"
+              label="Register webhook"
+              icon={IconWebhook}
+              right={right('update')}
+              explains="The console makes a webhook at the git host, with an address and a secret of its own, or renews the one that is there. The token needs the right to make webhooks."
+              fields={[
+                {
+                  name: 'of',
+                  label: 'Of',
+                  kind: 'choice',
+                  isRequired: true,
+                  initial: 'repository',
+                  options: [
+                    { value: 'repository', label: 'one repository' },
+                    { value: 'organization', label: 'all repositories of an organization, group or project' },
+                  ],
+                },
+                {
+                  name: 'repository',
+                  label: 'Repository',
+                  isRequired: true,
+                  placeholder: 'acme/shop',
+                  when: ({ of }) => of !== 'organization',
+                },
+                {
+                  name: 'organization',
+                  label: 'Organization, group or project',
+                  isRequired: true,
+                  placeholder: 'acme',
+                  hint: 'The connection has to be allowed all of its repositories',
+                  when: ({ of }) => of === 'organization',
+                },
+              ]}
+              command={(values) =>
+                `plural cd scm-webhooks register ${quoted(name)} ${
+                  values['of'] === 'organization'
+                    ? `--organization ${quoted(values['organization'] ?? '')}`
+                    : `--repository ${quoted(values['repository'] ?? '')}`
+                }`
+              }
+              run={(values) =>
+                ask(Register, {
+                  connectionId: connection.id,
+                  ...(values['of'] === 'organization'
+                    ? { organization: (values['organization'] ?? '').trim() }
+                    : { repository: (values['repository'] ?? '').trim() }),
+                })
+              }
+              done="The host sends to the console from now on"
+            />
+          )}
           <Action
             noun="connections"
             isDangerous

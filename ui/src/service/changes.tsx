@@ -216,7 +216,7 @@ export function Fields({ fields }: { fields: readonly (Field | null)[] | null | 
           </code>
           {field.hidden === true ? (
             <Text size="sm" c="dimmed">
-              changed; values are hidden
+              {field.before == null ? 'new; its value is hidden' : 'changed; values are hidden'}
             </Text>
           ) : (
             <>

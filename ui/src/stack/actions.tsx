@@ -102,7 +102,7 @@ export function PauseAction({ stack }: { stack: StackOne }) {
 /** Who depends on a stack has no say in whether it goes. */
 const leaving: Field = {
   name: 'leaves',
-  label: 'Leave stacks that depend on it and services that import its outputs without it',
+  label: 'Leave stacks that depend on it and services and contexts that import its outputs without it',
   kind: 'check',
   when: (values) => values['how'] !== 'keep',
 };

@@ -20,7 +20,7 @@ const readCommands = (begin: string, stored: unknown): string =>
 export const commands = {
   list: 'plural cd stacks list',
   create: 'plural cd stacks create --help',
-  runs: (name: string) => `plural cd stacks runs ${quoted(name)}`,
+  runs: (name: string, isAll = false) => `plural cd stacks runs ${quoted(name)}${isAll ? ' --all' : ''}`,
   run: (name: string, kind: RunKind) =>
     kind === 'DRY_RUN'
       ? `plural cd stacks plan ${quoted(name)}`

@@ -161,7 +161,7 @@ export function approvalOf(
   if (stack.approval !== true) return 'not needed: a plan is applied at once';
   return [
     `${counted(Math.max(1, stack.requiredApprovals), 'person').replace('persons', 'people')} for each plan that changes something`,
-    stack.forbidSelfApproval && 'not who started the run or last changed the stack',
+    stack.forbidSelfApproval && 'not who started the run, last changed the stack or wrote its code',
     stack.approvalExpiry != null && stack.approvalExpiry !== '' && `within ${lasting(stack.approvalExpiry)}`,
     stack.commandApproval && 'and for all commands that somebody runs on demand',
   ]

@@ -16,7 +16,7 @@ import { Drift } from './drift';
 import { Outputs } from './outputs';
 import { Overview, runsOf } from './overview';
 import { PullRequests } from './pulls';
-import { BUSY, isBusy, stackQuery, type StackOne } from './queries';
+import { busy, isBusy, stackQuery, type StackOne } from './queries';
 import { Runs } from './runs';
 import { StackSettings } from './settings';
 import { StateTab } from './state';
@@ -44,7 +44,7 @@ export function StackPage() {
   const query = useQuery({
     ...base,
     // While a run goes on, somebody may wait for it here; else as every page.
-    refetchInterval: (asked) => (isBusy(asked.state.data) ? BUSY : again(asked as unknown as Query)),
+    refetchInterval: (asked) => (isBusy(asked.state.data) ? busy() : again(asked as unknown as Query)),
   });
   const stack = held(query);
   const within = [{ name: 'Stacks', to: paths.stacks() }];

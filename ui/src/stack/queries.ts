@@ -1,8 +1,9 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 
 import { graphql } from '../generated';
-import type { StackQuery, StackRunsQuery, StacksQuery, StackStatesQuery } from '../generated/graphql';
+import type { StackQuery, StackRunGroup, StackRunsQuery, StacksQuery, StackStatesQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
+import { connection } from '../lib/connection';
 import { PAGE } from '../lib/list';
 import { isOver } from './states';
 
@@ -49,7 +50,7 @@ const Stacks = graphql(/* GraphQL */ `
             serial
             resources
           }
-          newest: runs(first: 1) {
+          newest: runs(first: 1, of: [STACK]) {
             edges {
               node {
                 id
@@ -266,10 +267,10 @@ const Stack = graphql(/* GraphQL */ `
 `);
 
 const Runs = graphql(/* GraphQL */ `
-  query StackRuns($name: String!, $after: String, $first: Int) {
+  query StackRuns($name: String!, $after: String, $first: Int, $of: [StackRunGroup]) {
     infrastructureStack(name: $name) {
       id
-      list: runs(after: $after, first: $first) {
+      list: runs(after: $after, first: $first, of: $of) {
         pageInfo {
           hasNextPage
           endCursor
@@ -420,8 +421,13 @@ export function stacksQuery(filter: StackFilter, first = PAGE) {
 
 export type StackOne = NonNullable<StackQuery['infrastructureStack']>;
 
-/** Milliseconds between two reads while a run goes on: nobody tells of its changes. */
-export const BUSY = 3000;
+/** Milliseconds between two reads while a run goes on and the socket does not tell of it. */
+const BUSY = 3000;
+/** The same while it does: in case that it missed something. */
+const BUSY_TOLD = 10_000;
+
+/** How soon something of a stack is read again whose run goes on. */
+export const busy = () => (connection().isLive ? BUSY_TOLD : BUSY);
 
 /** Whether one of the stack's newest runs goes on by itself. */
 export function isBusy(stack: StackOne | null | undefined): boolean {
@@ -441,12 +447,14 @@ export function stackQuery(name: string) {
 type RunEdge = NonNullable<NonNullable<NonNullable<NonNullable<StackRunsQuery['infrastructureStack']>['list']>['edges']>[number]>;
 export type RunRow = NonNullable<RunEdge['node']>;
 
-export function runsQuery(name: string, first = PAGE) {
+/** Runs of a stack, newest first: of one of the things that they are of, or all. */
+export function runsQuery(name: string, of: StackRunGroup | undefined, first = PAGE) {
   return infiniteQueryOptions({
-    queryKey: ['stack', 'runs', name, first],
+    queryKey: ['stack', 'runs', name, of, first],
     initialPageParam: undefined as string | undefined,
     queryFn: async ({ pageParam, signal }) =>
-      (await ask(Runs, { name, after: pageParam ?? null, first }, signal)).infrastructureStack?.list,
+      (await ask(Runs, { name, after: pageParam ?? null, first, of: of === undefined ? null : [of] }, signal)).infrastructureStack
+        ?.list,
     getNextPageParam: (page) => (page?.pageInfo.hasNextPage === true ? (page.pageInfo.endCursor ?? undefined) : undefined),
     select: ({ pages }): RunRow[] => pages.flatMap((page) => (page?.edges ?? []).flatMap((edge) => edge?.node ?? [])),
   });

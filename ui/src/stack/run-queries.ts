@@ -3,6 +3,7 @@ import { queryOptions } from '@tanstack/react-query';
 import { graphql } from '../generated';
 import type { StackRunQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
+import { connection } from '../lib/connection';
 import { isOver } from './states';
 
 const Run = graphql(/* GraphQL */ `
@@ -148,7 +149,7 @@ const Logs = graphql(/* GraphQL */ `
 export type Run = NonNullable<StackRunQuery['stackRun']>;
 export type Step = NonNullable<NonNullable<Run['steps']>[number]>;
 
-/** Milliseconds between two reads of a run: while it goes on, and while it waits for people. */
+/** Milliseconds between two reads of a run: while it goes on and the socket does not tell of it, and else until it is over. */
 const LIVE = 1500;
 const IDLE = 10_000;
 
@@ -160,7 +161,7 @@ export function runQuery(id: string) {
     refetchInterval: ({ state }) => {
       const status = state.data?.status;
       if (status === undefined || isOver(status)) return false;
-      return status === 'PENDING_APPROVAL' ? IDLE : LIVE;
+      return status === 'PENDING_APPROVAL' || connection().isLive ? IDLE : LIVE;
     },
   });
 }

@@ -149,8 +149,9 @@ function Why({ run }: { run: Run }) {
       >
         <Text size="sm">
           {missing === 1 ? 'One person has' : `${missing} people have`} to agree
-          {run.stack?.forbidSelfApproval === true && ', and not whoever started the run or last changed the stack'}.{' '}
-          {run.stack?.approvalExpiry != null && `It ends if nobody does within ${lasting(run.stack.approvalExpiry)}. `}
+          {run.stack?.forbidSelfApproval === true &&
+            ', and not whoever started the run, last changed the stack or wrote its code'}
+          . {run.stack?.approvalExpiry != null && `It ends if nobody does within ${lasting(run.stack.approvalExpiry)}. `}
           Exactly this plan is applied, or none.
         </Text>
       </Alert>

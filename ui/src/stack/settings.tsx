@@ -171,7 +171,7 @@ export function approvalFields(
     },
     {
       name: 'forbidSelf',
-      label: 'Whoever started the run or last changed the stack is none of them',
+      label: 'Whoever started the run, last changed the stack or wrote its code is none of them',
       kind: 'check',
       initial: of.forbidSelfApproval ? 'yes' : '',
       when: isAsked,

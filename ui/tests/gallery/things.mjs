@@ -10,6 +10,31 @@ const PATCH = `diff --git a/apps/shop.yaml b/apps/shop.yaml
 +name: shop
 +replicas: 2
 `;
+const CONFLICT = `--- a/apps/web.yaml
++++ b/apps/web.yaml
+@@ -1,2 +1,6 @@
+ name: web
++<<<<<<< repository
+ port: 9090
++=======
++port: 8080
++>>>>>>> automation
+`;
+/** What a change of what was generated would be. Made when it is asked for: the modules import each other. */
+const CHANGES = () => ({
+  repository: 'acme/shop',
+  base: 'main',
+  commit: '8f08c05fb0e47cdc472367efb81af8f1db335400',
+  title: 'Upgrade: add shop',
+  message: `Adds shop ${HOSTILE}`,
+  patch: PATCH,
+  skipped: [],
+  warnings: [HOSTILE],
+  files: [{ path: 'apps/shop.yaml', change: 'CHANGED', diff: PATCH }],
+});
+/** What a plan counts: of a service that is planned, and of another. */
+const COUNTS = { created: 1, changed: 2, deleted: 1, blocked: 0 };
+const NONE = { created: 0, changed: 0, deleted: 0, blocked: 0 };
 /** Answers that are refused, as the console tells them. */
 const refusal = (answers) =>
   new GraphQLError('context: an answer is refused', { extensions: { code: 'INVALID', field: 'context', answers } });
@@ -21,6 +46,10 @@ export function things(clusters) {
       name,
       configuration: { region: 'eu-1', tier: 'prod' },
       secretNames: ['password'],
+      imports: [
+        { stackId: 'st0', output: 'subnet', name: 'subnet', sensitive: false, stack: { id: 'st0', name: 'network-0' } },
+        { stackId: 'st9', output: HOSTILE, name: 'zone', sensitive: true, stack: null },
+      ],
       insertedAt: ago(9000),
       updatedAt: ago(60),
     }),
@@ -86,9 +115,22 @@ export function things(clusters) {
         { type: 'PASSWORD', name: 'token', optional: true, page: 1 },
       ],
       confirmation: { text: HOSTILE, checklist: [{ label: 'I asked' }] },
-      secrets: null,
+      secrets: {
+        cluster: 'blue',
+        namespace: 'apps',
+        name: 'db',
+        entries: [{ name: 'password', documentation: HOSTILE, autogenerate: true }],
+      },
       creates: { templates: [{ source: 'a.yaml', destination: HOSTILE, external: true, condition: null }] },
-      updates: { files: [], regexReplacements: [], yamlOverlays: [{ file: 'kustomization.yaml' }] },
+      updates: {
+        files: [],
+        regexReplacements: [],
+        yamlOverlays: [{ file: 'kustomization.yaml' }],
+        edits: [
+          { file: 'values.yaml', edit: { op: 'set', path: 'spec.replicas', value: 2 } },
+          { file: 'main.tf', edit: { op: 'block', block: 'module', labels: [HOSTILE], value: { source: './service' } } },
+        ],
+      },
       deletes: { files: [], folders: ['old'] },
       vendor: { helm: null },
       lua: null,
@@ -111,7 +153,105 @@ export function things(clusters) {
         ],
       };
     },
+    planPullRequestPreview: { id: 'fp0' },
+    fleetPlan: ({ id }) => ({
+      id,
+      phase: 'DONE',
+      error: null,
+      ref: 'main',
+      sha: '8f08c05fb0e47cdc472367efb81af8f1db335400',
+      untouched: 3,
+      composed: 1,
+      omitted: 0,
+      expiresAt: ago(-3000),
+      stacks: [
+        {
+          problem: null,
+          stack: { id: 'st0', name: 'network' },
+          run: { id: 'run0', number: 7, status: 'SUCCESSFUL', plan: { add: 1, change: 2, destroy: 0 } },
+        },
+        { problem: HOSTILE, stack: { id: 'st1', name: 'dns' }, run: null },
+      ],
+      reach: {
+        clusters: [
+          { handle: 'eu-prod-0', services: 2, waiting: 0, failed: 1, away: 0, late: 0, counts: COUNTS },
+          { handle: 'eu-prod-1', services: 1, waiting: 0, failed: 0, away: 1, late: 0, counts: NONE },
+        ],
+        parts: [
+          { id: 'fpp0', name: 'shop', handle: 'eu-prod-0', state: 'PLANNED', error: null, counts: COUNTS },
+          { id: 'fpp1', name: 'web', handle: 'eu-prod-0', state: 'FAILED', error: HOSTILE, counts: NONE },
+          { id: 'fpp2', name: 'shop', handle: 'eu-prod-1', state: 'AWAY', error: null, counts: NONE },
+        ],
+      },
+    }),
+    fleetPlanPart: {
+      objects: [
+        {
+          action: 'CHANGE',
+          why: null,
+          location: 'apps/shop.yaml:1',
+          wave: null,
+          object: { group: '', kind: 'ConfigMap', namespace: 'shop', name: 'settings' },
+          fields: [{ path: '/data/note', before: HOSTILE, after: '"2"', hidden: false }],
+          fieldsOmitted: 0,
+        },
+      ],
+      problems: [],
+    },
     createPullRequest: { id: 'pr3' },
+    prInstance: ({ id }) => ({
+      id,
+      state: 'ACTIVE',
+      repository: 'acme/shop',
+      base: 'main',
+      path: `apps/${HOSTILE}`,
+      revision: 1,
+      digest: '2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae',
+      outdated: true,
+      answers: { name: 'shop', size: HOSTILE, replicas: 2 },
+      secretAnswers: ['token', 'old-token'],
+      commit: '51c3a9b2d4e6f80123456789abcdef0123456789',
+      baseCommit: '8f08c05fb0e47cdc472367efb81af8f1db335400',
+      insertedAt: ago(9000),
+      updatedAt: ago(60),
+      files: clusters.map((_, at) => ({
+        path: `apps/shop/${at}-${HOSTILE}.yaml`,
+        digest: at % 7 === 6 ? null : '2c26b46b',
+        created: at % 2 === 0,
+      })),
+      automation: { id: 'pa0', name: 'automation-0', revision: 3, patch: false },
+      project: { name: 'default' },
+      pullRequest: {
+        id: 'pr1',
+        title: HOSTILE,
+        url: 'https://github.com/acme/shop/pull/1',
+        status: 'MERGED',
+        phase: 'OPENED',
+        creator: 'ada@example.com',
+        insertedAt: ago(9000),
+      },
+      change: null,
+    }),
+    diffPrInstance: [
+      { path: 'apps/shop.yaml', drift: 'CHANGED', diff: PATCH },
+      { path: 'apps/none.yaml', drift: 'MISSING', diff: `--- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-${HOSTILE}\n` },
+      { path: 'apps/same.yaml', drift: 'SAME', diff: '' },
+    ],
+    previewPrInstanceUpgrade: () => {
+      const changes = CHANGES();
+      return {
+        ...changes,
+        files: [...changes.files, { path: 'apps/web.yaml', change: 'CHANGED', diff: CONFLICT }],
+        conflicts: [`apps/web.yaml: both changed the same lines ${HOSTILE}`],
+      };
+    },
+    previewPrInstanceUninstall: CHANGES,
+    upgradePrInstance: { id: 'pr3' },
+    upgradePrInstances: [
+      { error: null, instance: { id: 'pi0', repository: 'acme/shop', path: 'apps/shop' }, pullRequest: { id: 'pr3' } },
+      { error: HOSTILE, instance: { id: 'pi6', repository: 'acme/shop', path: HOSTILE }, pullRequest: null },
+    ],
+    uninstallPrInstance: { id: 'pr3' },
     gitRepository: ({ id }) => ({
       id,
       url: 'https://git.example.com/shop/deploy-0.git',

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::objects::CONTAINER;
+use super::objects::{CONTAINER, INSTALL};
 
 /// Characters of what is told of it.
 const MOST: usize = 1000;
@@ -10,6 +10,8 @@ const MOST: usize = 1000;
 const BEGINNING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 /// Ends of a container that the runtime explains, not what ran in it.
 const NEVER_RAN: [&str; 3] = ["StartError", "ContainerCannotRun", "CreateContainerError"];
+/// Exit codes that our program does not have: of container runtimes and shells whose program does not start.
+const DID_NOT_START: [i32; 4] = [126, 127, 128, 255];
 /// Where there is no exit code.
 const NO_CODE: i32 = -1;
 
@@ -77,7 +79,11 @@ fn of_pod(pod: &Value) -> Option<Seen> {
     for container in containers("containerStatuses").iter().filter(|status| status["name"] == CONTAINER) {
         let ended = &container["state"]["terminated"];
         if let Some(code) = code(ended) {
-            return Some(Seen::Ended { code, message: end(ended, "") });
+            let mut message = end(ended, "");
+            if let Some(warning) = brought(status).filter(|_| DID_NOT_START.contains(&code)) {
+                message = shortened(format!("{message}: {warning}"));
+            }
+            return Some(Seen::Ended { code, message });
         }
         if let Some(waiting) = waiting(container) {
             return Some(Seen::Waiting(waiting));
@@ -122,6 +128,13 @@ fn end(ended: &Value, of: &str) -> String {
     } else {
         format!("{of}{reason}")
     }
+}
+
+/// What our own program says, as it is copied for the container of the tool, of where it cannot start. It knows no secret.
+fn brought(status: &Value) -> Option<&str> {
+    let containers = status["initContainerStatuses"].as_array()?;
+    let install = containers.iter().find(|container| container["name"] == INSTALL)?;
+    install["state"]["terminated"]["message"].as_str().map(str::trim).filter(|message| !message.is_empty())
 }
 
 fn waiting(container: &Value) -> Option<String> {
@@ -210,6 +223,36 @@ mod tests {
         ] {
             assert_eq!(seen(&job(&json!({})), &[pod(&status)]), expected, "{status}");
         }
+    }
+
+    #[test]
+    fn a_program_that_does_not_start_in_the_image_of_the_tool_is_told_as_that() {
+        let status = |exit: i32, reason: &str, name: &str, word: &str| {
+            json!({
+                "containerStatuses": [{"name": "run", "state": {"terminated": {"exitCode": exit, "reason": reason,
+                    "message": if reason == "StartError" { "exec /plural/bin/plural: no such file or directory" } else { "" }}}}],
+                "initContainerStatuses": [{"name": name, "state": {"terminated": {"exitCode": 0, "message": word}}}],
+            })
+        };
+        for (status, expected) in [
+            (status(255, "Error", "install", "it needs a linker\n"), "Error: it needs a linker"),
+            (
+                status(128, "StartError", "install", "it needs a linker"),
+                "StartError: exec /plural/bin/plural: no such file or directory: it needs a linker",
+            ),
+            (status(127, "Error", "install", ""), "Error"),
+            // It began; or somebody else said it.
+            (status(1, "Error", "install", "it needs a linker"), "Error"),
+            (status(137, "OOMKilled", "install", "it needs a linker"), "OOMKilled"),
+            (status(255, "Error", "sidecar", "password=x"), "Error"),
+        ] {
+            let Seen::Ended { message, .. } = seen(&job(&json!({})), &[pod(&status)]) else {
+                panic!("{status}")
+            };
+            assert_eq!(message, expected, "{status}");
+        }
+        let long = seen(&job(&json!({})), &[pod(&status(255, "Error", "install", &"x".repeat(2 * MOST)))]);
+        assert!(matches!(long, Seen::Ended { message, .. } if message.chars().count() == MOST + 1));
     }
 
     #[test]

@@ -31,6 +31,8 @@ const MANAGER: &str = "plural-agent";
 
 /// The container that runs the tool.
 pub(super) const CONTAINER: &str = "run";
+/// The init container that brings our program.
+pub(super) const INSTALL: &str = "install";
 /// The user that a run's containers are.
 const USER: u32 = 65535;
 /// Between the end of the tool's grace and that of the Pod: the harness says how it ended.
@@ -165,7 +167,7 @@ fn pod(making: &Making<'_>) -> Value {
         volumes.push(json!({"name": "bin", "emptyDir": {}}));
         mounts.push(json!({"name": "bin", "mountPath": "/plural/bin", "readOnly": true}));
         init.push(json!({
-            "name": "install",
+            "name": INSTALL,
             "image": image,
             "args": ["harness", "--install", "/plural/bin"],
             "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}},

@@ -2,6 +2,7 @@
 //! on request.
 
 mod runs;
+mod secrets;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -82,6 +83,12 @@ pub(crate) struct Memory {
     /// Runs are taken, but the answer is lost this many times.
     pub(crate) lost_takes: usize,
     pub(crate) run_reports: Vec<v1::StackRunReport>,
+    /// Secrets that agents are to write or delete, and the sequence of the last one.
+    pub(crate) secrets: BTreeMap<String, v1::WantedSecret>,
+    secrets_at: u64,
+    pub(crate) secret_outcomes: Vec<v1::SecretOutcome>,
+    /// What agents say of Secrets is lost this many times.
+    pub(crate) lost_secrets: usize,
     /// Reports are stored, but the answer is lost this many times.
     pub(crate) lost_acks: usize,
 }
@@ -157,8 +164,10 @@ impl Memory {
         }
         let gone = self.detached.iter().filter(|(at, _)| *at > since && !answer.snapshot);
         answer.forgotten = gone.map(|(_, work)| work.clone()).collect();
-        if answer.snapshot || !answer.work.is_empty() {
-            let cluster = v1::ClusterData { handle: "blue".to_owned(), ..v1::ClusterData::default() };
+        if answer.snapshot || self.secrets_at > since || !answer.work.is_empty() {
+            let secrets = self.secrets_at;
+            let cluster =
+                v1::ClusterData { handle: "blue".to_owned(), secrets, ..v1::ClusterData::default() };
             answer.work.push(cluster_work(cluster));
         }
         if previous {
@@ -612,6 +621,14 @@ impl AgentService for Console {
     ) -> Result<Response<v1::TakeRunResponse>, Status> {
         self.admit(&request)?;
         self.take(&request.into_inner()).map(Response::new)
+    }
+
+    async fn secrets(
+        &self,
+        request: Request<v1::SecretsRequest>,
+    ) -> Result<Response<v1::SecretsResponse>, Status> {
+        self.admit(&request)?;
+        self.secrets_asked(request.into_inner()).map(Response::new)
     }
 
     async fn artifact(

@@ -7,6 +7,7 @@ mod credential;
 mod fixture;
 mod idle;
 mod life;
+mod pr_secrets;
 mod runs;
 mod trouble;
 mod work;

@@ -23,11 +23,12 @@ const PAGE: (u64, u64) = (100, 500);
 /// How long a list without pages usually is.
 const USUAL_LENGTH: u64 = 10;
 /// Lists without pages that are usually longer, or shorter.
-const LONGER: [(&str, &str, u64); 17] = [
+const LONGER: [(&str, &str, u64); 18] = [
     ("ClusterStatus", "conditions", 1),
     ("FleetPlanPartPlan", "objects", 50),
     ("FleetPlanReach", "parts", 50),
     ("Group", "members", 50),
+    ("ServiceContext", "imports", 5),
     ("ServiceDeployment", "components", 50),
     ("RootQueryType", "stackStateDiff", 100),
     ("ServicePlan", "objects", 50),

@@ -1,4 +1,4 @@
-//! Subscriptions: which services and clusters changed.
+//! Subscriptions: which services, clusters and stacks changed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -68,6 +68,17 @@ impl Subscription {
         after: Option<String>,
     ) -> Result<impl Stream<Item = Result<Delta>>> {
         events(ctx, id_in("id", id.as_deref()).map(|id| DeltaFilter::Clusters { id }), after).await
+    }
+
+    /// Stacks that came, changed, have a run that began, went on, waits or ended, found a drift, or are gone: one, or all that you may
+    /// see. A run is told of by the id of its stack. The lines of its log are not: read them on from where you are.
+    async fn infrastructure_stack_delta(
+        &self,
+        ctx: &Context<'_>,
+        id: Option<ID>,
+        after: Option<String>,
+    ) -> Result<impl Stream<Item = Result<Delta>>> {
+        events(ctx, id_in("id", id.as_deref()).map(|id| DeltaFilter::Stacks { id }), after).await
     }
 }
 

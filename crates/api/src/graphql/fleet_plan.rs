@@ -3,19 +3,22 @@
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::fleet_plan::{FleetPartPlan, FleetPlanFilter};
-use plural_core::fleet_plan::{ClusterSum, FleetPlanAsk, by_cluster, total};
-use plural_core::ids::{FleetPartId, FleetPlanId};
+use plural_core::fleet_plan::{ClusterSum, FleetPlanAsk, PreviewedStack, by_cluster, total};
+use plural_core::ids::{FleetPartId, FleetPlanId, StackId};
 
 use super::{
     cluster::Cluster,
     error::{IntoGraphql as _, List, Nullable, id, id_in, list, nullable},
     git_repository::GitRepository,
     page::{connection, page_args},
+    pr_automation::PrAutomation,
     project::Project,
     pull_request::PullRequest,
     record::{by_id, one, page_of},
     request::request,
     service::ServiceDeployment,
+    stack::InfrastructureStack,
+    stack_run::StackRun,
     sync_plan::PlannedObject,
 };
 
@@ -221,7 +224,7 @@ pub(crate) struct FleetPlanPartPlan {
 
 impl From<FleetPartPlan> for FleetPlanPartPlan {
     fn from(found: FleetPartPlan) -> Self {
-        let FleetPartPlan { part, plan, problems } = found;
+        let FleetPartPlan { part, plan, problems, is_preview: _ } = found;
         Self {
             part: Some(FleetPlanPart(part)),
             objects: list(plan.into_iter().flat_map(|plan| plan.objects).map(Into::into)),
@@ -249,6 +252,40 @@ impl FleetPlanReach {
     /// Each of them, by cluster and name.
     async fn parts(&self) -> List<FleetPlanPart> {
         list(self.0.iter().cloned().map(FleetPlanPart))
+    }
+}
+
+/// A stack whose code a preview changes.
+pub(crate) struct FleetPlanStack {
+    stack: plural_core::stack::Stack,
+    known: PreviewedStack,
+}
+
+/// A stack whose code a preview changes.
+#[Object]
+impl FleetPlanStack {
+    /// The stack.
+    async fn stack(&self) -> Option<InfrastructureStack> {
+        Some(self.stack.clone().into())
+    }
+
+    /// The run that plans it, and nothing else; absent until it was made, where there is none, and once it was forgotten.
+    async fn run(&self, ctx: &Context<'_>) -> Nullable<StackRun> {
+        nullable(async {
+            let Some(run) = self.known.run_id else { return Ok(None) };
+            let request = request(ctx);
+            match request.app.stack_run_get(&request.op, run).await {
+                Ok(run) => Ok(Some(run.into())),
+                Err(plural_core::Error::NotFound { .. }) => Ok(None),
+                Err(error) => Err(error).into_graphql(ctx),
+            }
+        })
+        .await
+    }
+
+    /// Why it is not planned, if it is not.
+    async fn problem(&self) -> Option<&str> {
+        self.known.problem.as_deref()
     }
 }
 
@@ -292,9 +329,19 @@ impl FleetPlan {
         self.0.base.as_deref()
     }
 
-    /// The commit; absent until the console has looked.
+    /// The commit; absent until the console has looked. That of a preview is in no repository.
     async fn sha(&self) -> Option<&str> {
         self.0.found.as_ref().map(|found| found.sha.as_str())
+    }
+
+    /// The commit that its base branch was at; absent until the console has looked, and without a base.
+    async fn base_sha(&self) -> Option<&str> {
+        self.0.found.as_ref()?.base_sha.as_deref()
+    }
+
+    /// Whether the commit was merged into that before it was planned: the branch had moved on.
+    async fn merged(&self) -> Option<bool> {
+        self.0.found.as_ref().map(|found| found.is_merged)
     }
 
     /// First line of the commit's message.
@@ -307,7 +354,8 @@ impl FleetPlan {
         self.0.found.as_ref().map(|found| found.untouched)
     }
 
-    /// Services that are put together from several sources: whether it reaches them is not looked at.
+    /// Services that are put together from several sources and were not looked at: there are too many, or one of their repositories was not
+    /// fetched yet.
     async fn composed(&self) -> Option<u32> {
         self.0.found.as_ref().map(|found| found.composed)
     }
@@ -345,6 +393,34 @@ impl FleetPlan {
     /// The pull request that it is of; absent where it is of none.
     async fn pull_request(&self, ctx: &Context<'_>) -> Nullable<PullRequest> {
         nullable(by_id::<plural_core::pull_request::PullRequest, _>(ctx, self.0.pull_request_id)).await
+    }
+
+    /// The automation that it is a preview of; absent where it is of a commit.
+    async fn automation(&self, ctx: &Context<'_>) -> Nullable<PrAutomation> {
+        let id = self.0.preview.as_ref().map(|preview| preview.automation_id);
+        nullable(by_id::<plural_core::pr_automation::PrAutomation, _>(ctx, id)).await
+    }
+
+    /// The stacks whose code a preview changes: those that you may see.
+    async fn stacks(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<FleetPlanStack>>> {
+        nullable(async {
+            let Some(preview) = &self.0.preview else { return Ok(None) };
+            let request = request(ctx);
+            let ids: Vec<StackId> = preview.stacks.iter().map(|known| known.stack_id).collect();
+            let found = request.app.get_many::<plural_core::stack::Stack>(&request.op, &ids).await;
+            let mut found = found.into_graphql(ctx)?;
+            let named = preview.stacks.iter().filter_map(|known| {
+                let stack = found.remove(&known.stack_id)?;
+                Some(FleetPlanStack { stack, known: known.clone() })
+            });
+            Ok(list(named))
+        })
+        .await
+    }
+
+    /// When the plan of a preview goes; absent where it is of a commit.
+    async fn expires_at(&self) -> Option<DateTime<Utc>> {
+        self.0.preview.as_ref().map(|preview| preview.expires_at)
     }
 
     /// Where it belongs.

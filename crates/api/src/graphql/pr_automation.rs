@@ -4,10 +4,11 @@ use async_graphql::{Context, ID, InputObject, Object};
 use chrono::{DateTime, Utc};
 use plural_app::pr_automation::{PrAutomationFilter, PrAutomationSelector};
 use plural_core::ids::ProjectId;
+use plural_core::merge_window::MergeWindows;
 use plural_core::policy::{BindingsChange, Role};
 use plural_core::pr_automation::{NewPrAutomation, PrAutomationChange, PrAutomationLinksChange};
-use plural_core::pr_automation_spec::{PrAutomationSpecChange, PrCreates};
-use plural_core::specs::Name;
+use plural_core::pr_automation_spec::{PrAutomationSpecChange, PrCreates, PrUpdates};
+use plural_core::specs::{Change, Name};
 
 use super::{
     binding::{PolicyBinding, bindings_of},
@@ -21,9 +22,12 @@ use super::{
     page::{connection, page_args},
     pr_automation_spec::{
         PrAiSpecAttributes, PrAutomationCreateSpec, PrAutomationCreateSpecAttributes, PrAutomationDeleteSpec,
-        PrAutomationUpdateSpec, PrConfirmation, PrLuaSpec, PrRole, PrSecrets, PrVendorSpec,
+        PrAutomationUpdateSpec, PrAutomationUpdateSpecAttributes, PrConfirmation, PrLuaSpec, PrRole,
+        PrSecrets, PrVendorSpec,
     },
+    pr_governance::PrGovernance,
     project::Project,
+    pull_request_merge::{MergeWindow, MergeWindowAttributes, given_windows, shown_windows},
     record::{by_id, one, page_of},
     request::request,
     scm_connection::ScmConnection,
@@ -131,7 +135,7 @@ impl PrAutomation {
         self.0.spec.confirmation.clone().map(Into::into)
     }
 
-    /// Secrets that have to be there.
+    /// The Secret that comes with a pull request.
     async fn secrets(&self) -> Option<PrSecrets> {
         self.0.spec.secrets.clone().map(Into::into)
     }
@@ -166,6 +170,11 @@ impl PrAutomation {
         self.0.spec.lua.clone().map(Into::into)
     }
 
+    /// When its pull requests may be merged; without any, at any time.
+    async fn merge_windows(&self) -> List<MergeWindow> {
+        shown_windows(&self.0.merge_windows)
+    }
+
     /// With which pull requests are opened; absent when you may not see it: those of the whole installation are for administrators.
     async fn connection(&self, ctx: &Context<'_>) -> Nullable<ScmConnection> {
         let id = self.0.links.connection_id;
@@ -185,6 +194,11 @@ impl PrAutomation {
     /// The service that it is about; absent when there is none, or you may not see it.
     async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
         nullable(by_id::<plural_core::service::Service, _>(ctx, self.0.links.service_id)).await
+    }
+
+    /// Who confirms the pull requests that it opens; absent when there is none, or you may not see it.
+    async fn governance(&self, ctx: &Context<'_>) -> Nullable<PrGovernance> {
+        nullable(by_id::<plural_core::pr_governance::PrGovernance, _>(ctx, self.0.links.governance_id)).await
     }
 
     /// Where it belongs; absent when you may see the automation but not its project.
@@ -252,7 +266,7 @@ pub(crate) struct PrAutomationAttributes {
     /// Refused: the connection has the proxy.
     proxy: Option<HttpProxyAttributes>,
     /// Files that are changed.
-    updates: Option<PrAutomationUpdateSpec>,
+    updates: Option<PrAutomationUpdateSpecAttributes>,
     /// Files that are made.
     creates: Option<PrAutomationCreateSpecAttributes>,
     /// Files that are taken away.
@@ -286,14 +300,19 @@ pub(crate) struct PrAutomationAttributes {
     project_id: Option<ID>,
     /// The repository of external templates.
     repository_id: Option<ID>,
-    /// Refused: there is no governance.
+    /// Who confirms the pull requests that it opens from then on: of its project, or, for administrators, of the whole installation; an empty
+    /// text ends it.
     governance_id: Option<ID>,
     /// What is asked.
     configuration: List<PrConfigurationAttributes>,
-    /// Secrets that have to be there: their names, never they themselves.
+    /// The Secret that comes with a pull request: names of its values, never they themselves.
     secrets: Option<PrSecrets>,
     /// What is confirmed before a pull request is opened.
     confirmation: Option<PrConfirmation>,
+    /// When the pull requests that are opened with it from now on may be merged; none: at any time.
+    merge_windows: List<MergeWindowAttributes>,
+    /// In place of windows: a schedule in cron's five fields, in UTC, that opens for an hour; empty for none.
+    merge_cron: Option<String>,
     /// Who may look, besides those of its project; replaces the list.
     read_bindings: List<PolicyBindingAttributes>,
     /// Who may change it, besides those of its project; replaces the list.
@@ -309,6 +328,7 @@ struct Given {
     role: Option<plural_core::pr_automation_spec::PrRole>,
     links: PrAutomationLinksChange,
     spec: PrAutomationSpecChange,
+    merge_windows: Option<MergeWindows>,
     bindings: BindingsChange,
 }
 
@@ -346,6 +366,8 @@ impl PrAutomationAttributes {
             configuration,
             secrets,
             confirmation,
+            merge_windows,
+            merge_cron,
             read_bindings,
             write_bindings,
             create_bindings,
@@ -365,11 +387,7 @@ impl PrAutomationAttributes {
             catalog_id.is_some(),
             "is not built: there are no catalogs yet. Leave it out",
         )?;
-        unsupported(
-            "attributes.governanceId",
-            governance_id.is_some(),
-            "is not built: there is no governance of pull requests yet. Leave it out, and have the host require reviews",
-        )?;
+        let ends_governance = governance_id.as_ref().is_some_and(|id| id.is_empty());
         let spec = PrAutomationSpecChange {
             documentation,
             icon,
@@ -387,7 +405,7 @@ impl PrAutomationAttributes {
             secrets: secrets.map(Into::into),
             git: git.map(GitRefAttributes::parse).transpose()?,
             creates: creates.map(PrCreates::try_from).transpose()?,
-            updates: updates.map(Into::into),
+            updates: updates.map(PrUpdates::try_from).transpose()?,
             deletes: deletes.map(Into::into),
             vendor: vendor.map(Into::into),
             lua: lua.map(Into::into),
@@ -401,8 +419,17 @@ impl PrAutomationAttributes {
                 repository_id: id_in("attributes.repositoryId", repository_id.as_deref())?,
                 cluster_id: id_in("attributes.clusterId", cluster_id.as_deref())?,
                 service_id: id_in("attributes.serviceId", service_id.as_deref())?,
+                governance_id: match governance_id.filter(|id| !id.is_empty()) {
+                    Some(id) => Change::Set(
+                        super::error::id(&id)
+                            .map_err(|error: plural_core::Error| error.named_in("attributes.governanceId"))?,
+                    ),
+                    None if ends_governance => Change::Clear,
+                    None => Change::Keep,
+                },
             },
             spec,
+            merge_windows: given_windows(merge_windows, merge_cron.as_deref())?,
             bindings: BindingsChange {
                 read: subjects("readBindings", read_bindings)?,
                 write: subjects("writeBindings", write_bindings)?,
@@ -473,12 +500,12 @@ impl PrAutomationMutation {
     ) -> Nullable<PrAutomation> {
         nullable(async {
             let request = request(ctx);
-            let Given { name, project_id, role, links, spec, bindings } =
+            let Given { name, project_id, role, links, spec, merge_windows, bindings } =
                 attributes.parse().into_graphql(ctx)?;
             let name = name
                 .ok_or_else(|| plural_core::Error::invalid("attributes.name", "must be given"))
                 .into_graphql(ctx)?;
-            let new = NewPrAutomation { name, project_id, role, links, spec, bindings };
+            let new = NewPrAutomation { name, project_id, role, links, spec, merge_windows, bindings };
             let made = Box::pin(request.app.pr_automation_create(&request.op, new)).await;
             Ok(Some(made.into_graphql(ctx)?.into()))
         })
@@ -494,10 +521,10 @@ impl PrAutomationMutation {
     ) -> Nullable<PrAutomation> {
         nullable(async {
             let request = request(ctx);
-            let Given { name, project_id, role, links, spec, bindings } =
+            let Given { name, project_id, role, links, spec, merge_windows, bindings } =
                 attributes.parse().into_graphql(ctx)?;
             let automation = id(&automation).into_graphql(ctx)?;
-            let change = PrAutomationChange { name, project_id, role, links, spec, bindings };
+            let change = PrAutomationChange { name, project_id, role, links, spec, merge_windows, bindings };
             let changed = Box::pin(request.app.pr_automation_update(&request.op, automation, change)).await;
             Ok(Some(changed.into_graphql(ctx)?.into()))
         })

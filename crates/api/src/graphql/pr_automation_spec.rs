@@ -2,6 +2,7 @@
 
 use async_graphql::{Enum, InputObject, SimpleObject};
 use plural_core::pr_automation_spec as core;
+use plural_core::pr_edit::{DocumentSelector, Edit, FileEdit, Format};
 use plural_specs::{Json, Map};
 
 use super::{
@@ -88,7 +89,7 @@ impl From<core::PrConfirmation> for PrConfirmation {
     }
 }
 
-/// Values of a `Secret` that has to be there: their names, never they themselves.
+/// A `Secret` that comes with a pull request: names of its values, never they themselves.
 #[derive(Debug, SimpleObject, InputObject)]
 #[graphql(input_name = "PrSecretsAttributes")]
 pub(crate) struct PrSecrets {
@@ -110,7 +111,7 @@ pub(crate) struct PrSecretEntry {
     name: Option<String>,
     /// What it is.
     documentation: Option<String>,
-    /// It is made by chance, and not asked.
+    /// The console generates it where it is not given.
     autogenerate: Option<bool>,
 }
 
@@ -159,6 +160,8 @@ pub(crate) struct PrAutomationTemplateAttributes {
     destination: String,
     /// More context, for this one: a JSON object.
     context: Option<Json>,
+    /// Names of answers that may become more than one value of a YAML, JSON, TOML or HCL file.
+    verbatim: List<String>,
     /// When it is made; absent: always.
     condition: Option<String>,
     /// The source is in the repository of templates.
@@ -183,10 +186,13 @@ impl TryFrom<PrAutomationTemplateAttributes> for core::PrTemplate {
     type Error = plural_core::Error;
 
     fn try_from(template: PrAutomationTemplateAttributes) -> plural_core::Result<Self> {
-        let PrAutomationTemplateAttributes { source, destination, context, condition, external } = template;
+        let PrAutomationTemplateAttributes { source, destination, context, verbatim, condition, external } =
+            template;
         let context = context.map_or(Ok(None), |json| json.object("attributes.creates.templates.context"))?;
         let context = context.unwrap_or_default();
-        Ok(Self { source, destination, external, context, condition: condition.unwrap_or_default() })
+        let verbatim = items(verbatim).unwrap_or_default();
+        let condition = condition.unwrap_or_default();
+        Ok(Self { source, destination, external, context, verbatim, condition })
     }
 }
 
@@ -208,6 +214,8 @@ pub(crate) struct PrAutomationTemplate {
     destination: String,
     /// More context, for this one.
     context: Option<Map>,
+    /// Names of answers that may become more than one value of a YAML, JSON, TOML or HCL file.
+    verbatim: List<String>,
     /// When it is made; absent: always.
     condition: Option<String>,
     /// The source is in the repository of templates.
@@ -217,24 +225,26 @@ pub(crate) struct PrAutomationTemplate {
 impl From<core::PrCreates> for PrAutomationCreateSpec {
     fn from(core::PrCreates { git, templates }: core::PrCreates) -> Self {
         let templates = templates.into_iter().map(|template| {
-            let core::PrTemplate { source, destination, external, context, condition } = template;
+            let core::PrTemplate { source, destination, external, context, verbatim, condition } = template;
             let context = Some(context).filter(|context| !context.is_empty()).map(Map);
-            PrAutomationTemplate { source, destination, context, condition: given(Some(condition)), external }
+            let (verbatim, condition) = (list(verbatim), given(Some(condition)));
+            PrAutomationTemplate { source, destination, context, verbatim, condition, external }
         });
         Self { git: git.map(GitRef::from), templates: list(templates) }
     }
 }
 
 /// Files that are changed.
-#[derive(Debug, SimpleObject, InputObject)]
-#[graphql(input_name = "PrAutomationUpdateSpecAttributes")]
-pub(crate) struct PrAutomationUpdateSpec {
+#[derive(Debug, InputObject)]
+pub(crate) struct PrAutomationUpdateSpecAttributes {
     /// Regexes of the oldest form.
     regexes: List<String>,
     /// First.
     regex_replacements: List<RegexReplacement>,
     /// Then.
     yaml_overlays: List<YamlOverlay>,
+    /// Then: edits of single values.
+    edits: List<PrFileEditAttributes>,
     /// Regexes of paths, of which one has to match a part.
     files: List<String>,
     /// What takes the place of what `regexes` find, a template.
@@ -243,6 +253,117 @@ pub(crate) struct PrAutomationUpdateSpec {
     yq: Option<String>,
     /// How `regexes` work together.
     match_strategy: Option<MatchStrategy>,
+}
+
+/// Files that are changed.
+#[derive(Debug, SimpleObject)]
+pub(crate) struct PrAutomationUpdateSpec {
+    /// Regexes of the oldest form.
+    regexes: List<String>,
+    /// First.
+    regex_replacements: List<RegexReplacement>,
+    /// Then.
+    yaml_overlays: List<YamlOverlay>,
+    /// Then: edits of single values.
+    edits: List<PrFileEdit>,
+    /// Regexes of paths, of which one has to match a part.
+    files: List<String>,
+    /// What takes the place of what `regexes` find, a template.
+    replace_template: Option<String>,
+    /// Taken, and not used.
+    yq: Option<String>,
+    /// How `regexes` work together.
+    match_strategy: Option<MatchStrategy>,
+}
+
+/// Which document of a YAML file is meant.
+#[derive(Debug, SimpleObject, InputObject)]
+#[graphql(input_name = "PrDocumentSelectorAttributes")]
+pub(crate) struct PrDocumentSelector {
+    /// Its place, from 0.
+    index: Option<u32>,
+    /// Its `kind`.
+    kind: Option<String>,
+    /// Its `metadata.name`.
+    name: Option<String>,
+}
+
+impl From<PrDocumentSelector> for DocumentSelector {
+    fn from(PrDocumentSelector { index, kind, name }: PrDocumentSelector) -> Self {
+        Self { index, kind: given(kind), name: given(name) }
+    }
+}
+
+impl PrDocumentSelector {
+    /// Nothing where it says nothing.
+    fn of(document: DocumentSelector) -> Option<Self> {
+        if document.is_empty() {
+            return None;
+        }
+        let DocumentSelector { index, kind, name } = document;
+        Some(Self { index, kind, name })
+    }
+}
+
+/// An edit of a file.
+#[derive(Debug, InputObject)]
+pub(crate) struct PrFileEditAttributes {
+    /// The file, a template.
+    file: String,
+    /// Its language: `yaml`, `json`, `toml` or `hcl`; absent: by its name.
+    format: Option<String>,
+    /// Which document of a YAML file is meant.
+    document: Option<PrDocumentSelector>,
+    /// The edit: a JSON object with `op` (`set`, `delete`, `merge`, `append`, `express`, `block`), and what that takes. Texts of its value are
+    /// templates.
+    edit: Json,
+}
+
+/// An edit of a file.
+#[derive(Debug, SimpleObject)]
+pub(crate) struct PrFileEdit {
+    /// The file, a template.
+    file: String,
+    /// Its language: `yaml`, `json`, `toml` or `hcl`; absent: by its name.
+    format: Option<String>,
+    /// Which document of a YAML file is meant.
+    document: Option<PrDocumentSelector>,
+    /// The edit: `op` (`set`, `delete`, `merge`, `append`, `express`, `block`), and what that takes. Texts of its value are templates.
+    edit: Map,
+}
+
+impl TryFrom<PrFileEditAttributes> for FileEdit {
+    type Error = plural_core::Error;
+
+    fn try_from(given: PrFileEditAttributes) -> plural_core::Result<Self> {
+        let PrFileEditAttributes { file, format, document, edit: Json(edit) } = given;
+        let format = format.filter(|word| !word.is_empty()).map(|word| {
+            let bad = || {
+                plural_core::Error::invalid(
+                    "attributes.updates.edits.format",
+                    "must be yaml, json, toml or hcl",
+                )
+            };
+            Format::parse(&word).ok_or_else(bad)
+        });
+        let edit: Edit = serde_json::from_value(edit).map_err(|error| {
+            plural_core::Error::invalid("attributes.updates.edits.edit", format!("cannot be read: {error}"))
+        })?;
+        let document = document.map(DocumentSelector::from).unwrap_or_default();
+        Ok(Self { file, format: format.transpose()?, document, edit })
+    }
+}
+
+impl From<FileEdit> for PrFileEdit {
+    fn from(FileEdit { file, format, document, edit }: FileEdit) -> Self {
+        // An edit has a tag, so it is an object.
+        let edit = match serde_json::to_value(edit) {
+            Ok(serde_json::Value::Object(edit)) => edit,
+            _ => serde_json::Map::new(),
+        };
+        let format = format.map(|format| format.as_str().to_owned());
+        Self { file, format, document: PrDocumentSelector::of(document), edit: Map(edit) }
+    }
 }
 
 /// Replaces what a regex finds.
@@ -273,14 +394,19 @@ pub(crate) struct YamlOverlay {
     list_key: Option<String>,
     /// The YAML is a template.
     templated: Option<bool>,
+    /// Which document of the file is meant.
+    document: Option<PrDocumentSelector>,
 }
 
-impl From<PrAutomationUpdateSpec> for core::PrUpdates {
-    fn from(updates: PrAutomationUpdateSpec) -> Self {
-        let PrAutomationUpdateSpec {
+impl TryFrom<PrAutomationUpdateSpecAttributes> for core::PrUpdates {
+    type Error = plural_core::Error;
+
+    fn try_from(updates: PrAutomationUpdateSpecAttributes) -> plural_core::Result<Self> {
+        let PrAutomationUpdateSpecAttributes {
             regexes,
             regex_replacements,
             yaml_overlays,
+            edits,
             files,
             replace_template,
             yq,
@@ -291,23 +417,28 @@ impl From<PrAutomationUpdateSpec> for core::PrUpdates {
             core::RegexReplacement { file, regex, replacement, templated: templated.unwrap_or_default() }
         });
         let overlays = items(yaml_overlays).unwrap_or_default().into_iter();
-        let overlays =
-            overlays.map(|YamlOverlay { file, yaml, list_merge, list_key, templated }| core::YamlOverlay {
+        let overlays = overlays.map(|overlay| {
+            let YamlOverlay { file, yaml, list_merge, list_key, templated, document } = overlay;
+            core::YamlOverlay {
                 file,
                 yaml,
                 templated: templated.unwrap_or_default(),
                 list_merge: list_merge.map(core::ListMerge::from).unwrap_or_default(),
                 list_key: given(list_key),
-            });
-        Self {
+                document: document.map(DocumentSelector::from).unwrap_or_default(),
+            }
+        });
+        let edits = items(edits).unwrap_or_default().into_iter().map(FileEdit::try_from);
+        Ok(Self {
             regex_replacements: replacements.collect(),
             yaml_overlays: overlays.collect(),
+            edits: edits.collect::<plural_core::Result<_>>()?,
             regexes: items(regexes).unwrap_or_default(),
             files: items(files).unwrap_or_default(),
             replace_template: replace_template.unwrap_or_default(),
             match_strategy: match_strategy.map(Into::into),
             yq: yq.unwrap_or_default(),
-        }
+        })
     }
 }
 
@@ -316,6 +447,7 @@ impl From<core::PrUpdates> for PrAutomationUpdateSpec {
         let core::PrUpdates {
             regex_replacements,
             yaml_overlays,
+            edits,
             regexes,
             files,
             replace_template,
@@ -327,19 +459,21 @@ impl From<core::PrUpdates> for PrAutomationUpdateSpec {
             RegexReplacement { regex, replacement, file, templated: Some(templated) }
         });
         let overlays = yaml_overlays.into_iter().map(|overlay| {
-            let core::YamlOverlay { file, yaml, templated, list_merge, list_key } = overlay;
+            let core::YamlOverlay { file, yaml, templated, list_merge, list_key, document } = overlay;
             YamlOverlay {
                 file,
                 yaml,
                 list_merge: Some(list_merge.into()),
                 list_key,
                 templated: Some(templated),
+                document: PrDocumentSelector::of(document),
             }
         });
         Self {
             regexes: list(regexes),
             regex_replacements: list(replacements),
             yaml_overlays: list(overlays),
+            edits: list(edits.into_iter().map(PrFileEdit::from)),
             files: list(files),
             replace_template: given(Some(replace_template)),
             yq: given(Some(yq)),

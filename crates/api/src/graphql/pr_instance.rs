@@ -12,7 +12,7 @@ use super::{
     page::{connection, page_args},
     pr_automation::PrAutomation,
     project::Project,
-    pull_request::{PullRequest, PullRequestPreview, given_answers},
+    pull_request::{PullRequest, PullRequestPreview, given_answers, key_in},
     record::{by_id, one, page_of},
     request::request,
 };
@@ -264,15 +264,20 @@ impl PrInstanceQuery {
         #[graphql(desc = "true: only those that are there and whose automation has another version now.")]
         outdated: Option<bool>,
         #[graphql(desc = "Only with this in the name of their repository.")] q: Option<String>,
+        #[graphql(desc = "Only those that this pull request made what they are, or is to change.")]
+        pull_request_id: Option<ID>,
     ) -> Nullable<PrInstanceConnection> {
-        let ids = id_in("projectId", project_id.as_deref())
-            .and_then(|project_id| Ok((project_id, id_in("automationId", automation_id.as_deref())?)));
-        let filter = ids.map(|(project_id, automation_id)| PrInstanceFilter {
+        let ids = id_in("projectId", project_id.as_deref()).and_then(|project_id| {
+            let automation_id = id_in("automationId", automation_id.as_deref())?;
+            Ok((project_id, automation_id, id_in("pullRequestId", pull_request_id.as_deref())?))
+        });
+        let filter = ids.map(|(project_id, automation_id, pull_request_id)| PrInstanceFilter {
             project_id,
             automation_id,
             state: state.map(Into::into),
             outdated,
             q,
+            pull_request_id,
         });
         page_of::<plural_core::pr_instance::PrInstance, _>(ctx, filter, page_args(after, first, before, last))
             .await
@@ -288,6 +293,7 @@ pub(crate) struct PrInstanceMutation;
 impl PrInstanceMutation {
     /// Brings what was generated to what the newest version of its automation makes, by a pull request; needs the right to open some with the
     /// automation. What people changed since stays, where it is of other lines.
+    #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
     async fn upgrade_pr_instance(
         &self,
         ctx: &Context<'_>,
@@ -297,11 +303,25 @@ impl PrInstanceMutation {
         >,
         #[graphql(desc = "true: lines that both changed come between markers; else nothing is done.")]
         allow_conflicts: Option<bool>,
+        #[graphql(
+            desc = "true: its files become those of the new version, whatever people changed in them."
+        )]
+        overwrite: Option<bool>,
         #[graphql(desc = "false: answer at once, with what is recorded.")] wait: Option<bool>,
+        #[graphql(
+            desc = "1 to 128 printable characters of your own: asked once more with the same within 24 hours, there is one pull request."
+        )]
+        idempotency_key: Option<String>,
     ) -> Nullable<PullRequest> {
         nullable(async {
             let request = request(ctx);
-            let ask = ask(&instance, context, allow_conflicts).into_graphql(ctx)?;
+            let key = key_in(idempotency_key).into_graphql(ctx)?;
+            let ask = PrInstanceAsk {
+                allow_conflicts: allow_conflicts.unwrap_or(false),
+                overwrite: overwrite.unwrap_or(false),
+                key,
+                ..ask(&instance, context).into_graphql(ctx)?
+            };
             let wait = wait.unwrap_or(true);
             let made = Box::pin(request.app.pr_instance_upgrade(&request.op, ask, wait)).await;
             Ok(Some(made.into_graphql(ctx)?.into()))
@@ -340,10 +360,15 @@ impl PrInstanceMutation {
         #[graphql(name = "id")] instance: ID,
         #[graphql(desc = "Secret answers, which are not kept.")] context: Option<Json>,
         #[graphql(desc = "false: answer at once, with what is recorded.")] wait: Option<bool>,
+        #[graphql(
+            desc = "1 to 128 printable characters of your own: asked once more with the same within 24 hours, there is one pull request."
+        )]
+        idempotency_key: Option<String>,
     ) -> Nullable<PullRequest> {
         nullable(async {
             let request = request(ctx);
-            let ask = ask(&instance, context, None).into_graphql(ctx)?;
+            let key = key_in(idempotency_key).into_graphql(ctx)?;
+            let ask = PrInstanceAsk { key, ..ask(&instance, context).into_graphql(ctx)? };
             let wait = wait.unwrap_or(true);
             let made = Box::pin(request.app.pr_instance_uninstall(&request.op, ask, wait)).await;
             Ok(Some(made.into_graphql(ctx)?.into()))
@@ -359,10 +384,17 @@ impl PrInstanceMutation {
         #[graphql(desc = "Answers that change, those to new questions, and secret ones.")] context: Option<
             Json,
         >,
+        #[graphql(
+            desc = "true: its files become those of the new version, whatever people changed in them."
+        )]
+        overwrite: Option<bool>,
     ) -> Nullable<PullRequestPreview> {
         nullable(async {
             let request = request(ctx);
-            let ask = ask(&instance, context, None).into_graphql(ctx)?;
+            let ask = PrInstanceAsk {
+                overwrite: overwrite.unwrap_or(false),
+                ..ask(&instance, context).into_graphql(ctx)?
+            };
             let made = Box::pin(request.app.pr_instance_upgrade_preview(&request.op, ask)).await;
             Ok(Some(made.into_graphql(ctx)?.into()))
         })
@@ -378,7 +410,7 @@ impl PrInstanceMutation {
     ) -> Nullable<PullRequestPreview> {
         nullable(async {
             let request = request(ctx);
-            let ask = ask(&instance, context, None).into_graphql(ctx)?;
+            let ask = ask(&instance, context).into_graphql(ctx)?;
             let made = Box::pin(request.app.pr_instance_uninstall_preview(&request.op, ask)).await;
             Ok(Some(made.into_graphql(ctx)?.into()))
         })
@@ -394,7 +426,7 @@ impl PrInstanceMutation {
     ) -> Nullable<Vec<Option<PrInstanceFileDrift>>> {
         nullable(async {
             let request = request(ctx);
-            let ask = ask(&instance, context, None).into_graphql(ctx)?;
+            let ask = ask(&instance, context).into_graphql(ctx)?;
             let found = Box::pin(request.app.pr_instance_drift(&request.op, ask)).await;
             Ok(list(found.into_graphql(ctx)?.into_iter().map(PrInstanceFileDrift)))
         })
@@ -402,14 +434,12 @@ impl PrInstanceMutation {
     }
 }
 
-fn ask(
-    instance: &ID,
-    context: Option<Json>,
-    allow_conflicts: Option<bool>,
-) -> plural_core::Result<PrInstanceAsk> {
+fn ask(instance: &ID, context: Option<Json>) -> plural_core::Result<PrInstanceAsk> {
     Ok(PrInstanceAsk {
         id: id(instance)?,
         context: given_answers(context)?,
-        allow_conflicts: allow_conflicts.unwrap_or(false),
+        allow_conflicts: false,
+        overwrite: false,
+        key: None,
     })
 }

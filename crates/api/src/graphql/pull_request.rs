@@ -4,6 +4,7 @@ use async_graphql::{Context, Enum, ID, Object};
 use chrono::{DateTime, Utc};
 use plural_app::pull_request::PullRequestFilter;
 use plural_app::pull_request_open::{PreviewedFile, PullRequestAsk};
+use plural_core::idempotency_key::IdempotencyKey;
 use plural_core::ids::PrAutomationId;
 use plural_specs::Json;
 use serde_json::Value;
@@ -11,10 +12,14 @@ use serde_json::Value;
 use super::{
     cluster::Cluster,
     error::{IntoGraphql as _, List, Nullable, id, id_in, list, nullable},
+    fleet_plan::FleetPlan,
     page::{connection, page_args},
     pr_automation::PrAutomation,
+    pr_governance::PullRequestGovernance,
     project::Project,
     pull_request_life::{PullRequestChecks, PullRequestReviews},
+    pull_request_merge::PullRequestMerging,
+    pull_request_secret::PullRequestSecret,
     record::{by_id, one, page_of},
     request::request,
     service::ServiceDeployment,
@@ -161,6 +166,16 @@ impl PullRequest {
         self.0.life.facts.reviews.map(Into::into)
     }
 
+    /// Who has to confirm it before it is merged, and how that stands; absent where it has no governance.
+    async fn governance(&self) -> Option<PullRequestGovernance> {
+        self.0.governed.clone().map(Into::into)
+    }
+
+    /// When it may be merged, and the merge that somebody asked for.
+    async fn merging(&self, ctx: &Context<'_>) -> Option<PullRequestMerging> {
+        Some(PullRequestMerging::at(&self.0.merging, request(ctx).op.now()))
+    }
+
     /// When that was asked for which is recorded here; absent before it was read back.
     async fn read_at(&self) -> Option<DateTime<Utc>> {
         self.0.life.read_at
@@ -189,6 +204,11 @@ impl PullRequest {
     /// The automation that it was opened with; absent once that is gone, or when you may not see it.
     async fn automation(&self, ctx: &Context<'_>) -> Nullable<PrAutomation> {
         nullable(by_id::<plural_core::pr_automation::PrAutomation, _>(ctx, self.0.automation_id)).await
+    }
+
+    /// The Secret that comes with it, where its automation asks for one.
+    async fn secret(&self, ctx: &Context<'_>) -> Nullable<PullRequestSecret> {
+        nullable(by_id::<plural_core::pr_secret::PrSecret, _>(ctx, self.0.id)).await
     }
 
     /// Where it belongs.
@@ -321,6 +341,11 @@ impl PullRequestPreview {
     async fn warnings(&self) -> List<&str> {
         list(self.0.warnings.iter().map(String::as_str))
     }
+
+    /// Of a change of what was generated: what a person has to settle, one line for each file. The warnings have them, too.
+    async fn conflicts(&self) -> List<&str> {
+        list(self.0.conflicts.iter().map(String::as_str))
+    }
 }
 
 /// What would happen to a file.
@@ -369,6 +394,7 @@ pub(crate) struct PullRequestMutation;
 impl PullRequestMutation {
     /// Opens a pull request with an automation; needs the right to open some with it. Answers when it is open, or, after 20 seconds, with
     /// what is recorded of it: it is opened in any case.
+    #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
     async fn create_pull_request(
         &self,
         ctx: &Context<'_>,
@@ -382,10 +408,21 @@ impl PullRequestMutation {
         >,
         #[graphql(desc = "Answers to the automation's questions.")] context: Option<Json>,
         #[graphql(desc = "false: answer at once, with what is recorded.")] wait: Option<bool>,
+        #[graphql(
+            desc = "1 to 128 printable characters of your own: asked once more with the same within 24 hours, there is one pull request."
+        )]
+        idempotency_key: Option<String>,
+        #[graphql(
+            desc = "Values of the Secret that the automation asks for, by name: an object of texts. Those that the console generates may be left out."
+        )]
+        secrets: Option<Json>,
     ) -> Nullable<PullRequest> {
         nullable(async {
             let request = request(ctx);
+            let key = key_in(idempotency_key).into_graphql(ctx)?;
             let ask = ask(&automation, identifier, branch, context).into_graphql(ctx)?;
+            let secrets = object_in("secrets", secrets).into_graphql(ctx)?;
+            let ask = PullRequestAsk { key, secrets, ..ask };
             let wait = wait.unwrap_or(true);
             let made = Box::pin(request.app.pull_request_create(&request.op, ask, wait)).await;
             Ok(Some(made.into_graphql(ctx)?.into()))
@@ -412,6 +449,28 @@ impl PullRequestMutation {
         })
         .await
     }
+
+    /// Has the agents of all clusters say what a pull request would do that is not opened; needs the right to open one. Answers at once:
+    /// the plan fills while they answer. Only you and administrators see it, for an hour; an earlier one of yours with the same automation
+    /// is superseded. Nothing is written, and nothing is applied.
+    async fn plan_pull_request_preview(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id", desc = "The automation.")] automation: ID,
+        #[graphql(
+            desc = "Another repository than the automation's: one of those that its connection may touch."
+        )]
+        identifier: Option<String>,
+        #[graphql(desc = "Answers to the automation's questions.")] context: Option<Json>,
+    ) -> Nullable<FleetPlan> {
+        nullable(async {
+            let request = request(ctx);
+            let ask = ask(&automation, identifier, None, context).into_graphql(ctx)?;
+            let made = Box::pin(request.app.pull_request_preview_plan(&request.op, ask)).await;
+            Ok(Some(made.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
 }
 
 fn ask(
@@ -423,10 +482,27 @@ fn ask(
     let automation: PrAutomationId = id(automation)?;
     let context = given_answers(context)?;
     let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-    Ok(PullRequestAsk { automation, identifier: given(identifier), branch: given(branch), context })
+    Ok(PullRequestAsk {
+        automation,
+        identifier: given(identifier),
+        branch: given(branch),
+        context,
+        key: None,
+        secrets: serde_json::Map::new(),
+    })
+}
+
+/// The key of a request that has one.
+pub(super) fn key_in(given: Option<String>) -> plural_core::Result<Option<IdempotencyKey>> {
+    given.map(|text| text.parse()).transpose()
 }
 
 /// What is answered: an object, or nothing.
 pub(super) fn given_answers(context: Option<Json>) -> plural_core::Result<serde_json::Map<String, Value>> {
-    Ok(context.map_or(Ok(None), |json| json.object("context"))?.unwrap_or_default())
+    object_in("context", context)
+}
+
+/// An object, or nothing.
+fn object_in(field: &str, json: Option<Json>) -> plural_core::Result<serde_json::Map<String, Value>> {
+    Ok(json.map_or(Ok(None), |json| json.object(field))?.unwrap_or_default())
 }

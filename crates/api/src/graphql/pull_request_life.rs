@@ -1,4 +1,4 @@
-//! Pull requests after they were opened: checks, reviews, merging and closing.
+//! Pull requests after they were opened: checks, reviews, and closing.
 
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 
@@ -45,17 +45,20 @@ pub(crate) struct PullRequestChecks {
     failed: Option<i32>,
     /// Those that are not done.
     pending: Option<i32>,
+    /// The host has more than are read: the others may be bad, so they do not count as passed.
+    incomplete: Option<bool>,
 }
 
 impl From<plural_core::pull_request_life::PrChecks> for PullRequestChecks {
     fn from(checks: plural_core::pull_request_life::PrChecks) -> Self {
-        let plural_core::pull_request_life::PrChecks { passed, failed, pending } = checks;
+        let plural_core::pull_request_life::PrChecks { passed, failed, pending, incomplete } = checks;
         let number = |count: u32| i32::try_from(count).ok();
         Self {
             state: Some(checks.state().into()),
             passed: number(passed),
             failed: number(failed),
             pending: number(pending),
+            incomplete: Some(incomplete),
         }
     }
 }
@@ -95,25 +98,6 @@ impl PullRequestLifeMutation {
             let opened = id(&opened).into_graphql(ctx)?;
             let read = Box::pin(request.app.pull_request_refresh(&request.op, opened)).await;
             Ok(Some(read.into_graphql(ctx)?.into()))
-        })
-        .await
-    }
-
-    /// Merges a pull request at its host, with its connection, as long as its head is the given commit; needs write access to its project.
-    async fn merge_pull_request(
-        &self,
-        ctx: &Context<'_>,
-        #[graphql(name = "id")] opened: ID,
-        #[graphql(desc = "The commit that it merges; else the head that is recorded.")] head: Option<String>,
-        #[graphql(desc = "How; with a merge commit where nothing is said.")] method: Option<PrMergeMethod>,
-    ) -> Nullable<PullRequest> {
-        nullable(async {
-            let request = request(ctx);
-            let opened = id(&opened).into_graphql(ctx)?;
-            let method = method.unwrap_or(PrMergeMethod::Merge).into();
-            let head = head.filter(|head| !head.is_empty());
-            let merged = Box::pin(request.app.pull_request_merge(&request.op, opened, head, method)).await;
-            Ok(Some(merged.into_graphql(ctx)?.into()))
         })
         .await
     }

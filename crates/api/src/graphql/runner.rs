@@ -20,6 +20,9 @@ use super::{
     page::page_args,
     rendering_input::NamespacedName,
     request::{Request, request},
+    runner_found::{
+        StackInfracostResourceAttributes, StackPolicyViolationAttributes, StackStateResourceAttributes, found,
+    },
     stack_run::{StackRun, StackRunConnection, StackStatus},
     stack_run_step::{RunLogs, RunStep, StepStatus},
 };
@@ -107,7 +110,8 @@ pub(crate) struct StackRunAttributes {
     status: StackStatus,
     /// Where the Job is; an agent says it.
     job_ref: Option<NamespacedName>,
-    /// What it planned, of tools without plan files: CUSTOM and ANSIBLE. Of others it is refused: their parts are uploaded at `/v1/runs`.
+    /// What it planned, of tools without plan files: CUSTOM and ANSIBLE. Of others a plan is refused: its parts are uploaded at `/v1/runs`. And the
+    /// resources that there are.
     state: Option<StackStateAttributes>,
     /// The outputs, after an apply.
     output: List<StackOutputAttributes>,
@@ -115,15 +119,21 @@ pub(crate) struct StackRunAttributes {
     errors: List<ServiceErrorAttributes>,
     /// Why it was cancelled.
     cancellation_reason: Option<String>,
+    /// What its plan does against rules, as a program in the Job says: while it plans.
+    violations: List<StackPolicyViolationAttributes>,
+    /// What its plan would cost, as a program in the Job says: while it plans. It takes the place of what was said before.
+    infracost_resources: List<StackInfracostResourceAttributes>,
 }
 
-/// A plan.
+/// A plan, and resources.
 #[derive(Debug, InputObject)]
 pub(crate) struct StackStateAttributes {
     /// As text.
     plan: Option<String>,
     /// As JSON.
     plan_json: Option<plural_specs::Json>,
+    /// The resources that there are; takes the place of what was said before. At most 5 000, and 1 MiB.
+    state: List<StackStateResourceAttributes>,
 }
 
 /// An output of a stack.
@@ -171,14 +181,28 @@ pub(crate) struct RunLogAttributes {
 impl StackRunAttributes {
     /// What a Job says, and where an agent says that it is.
     fn sorted(self) -> Result<(JobSays, Option<JobRef>)> {
-        let Self { status, job_ref, state, output, errors, cancellation_reason } = self;
-        let plan = match state {
-            None | Some(StackStateAttributes { plan: None, plan_json: None }) => None,
-            Some(StackStateAttributes { plan: Some(text), plan_json }) => {
-                let json = plan_json.map(|json| json.0.to_string().into_bytes());
+        let Self {
+            status,
+            job_ref,
+            state,
+            output,
+            errors,
+            cancellation_reason,
+            violations,
+            infracost_resources,
+        } = self;
+        let (plan, plan_json, resources) = match state {
+            None => (None, None, None),
+            Some(StackStateAttributes { plan, plan_json, state }) => (plan, plan_json, state),
+        };
+        let found = found(violations, infracost_resources, resources)?;
+        let plan = match (plan, plan_json) {
+            (None, None) => None,
+            (Some(text), json) => {
+                let json = json.map(|json| json.0.to_string().into_bytes());
                 Some(PlanSays { text, json })
             }
-            Some(StackStateAttributes { plan: None, plan_json: Some(_) }) => {
+            (None, Some(_)) => {
                 return Err(Error::invalid("attributes.state.plan", "must be there: people read it"));
             }
         };
@@ -203,7 +227,7 @@ impl StackRunAttributes {
         if job.as_ref().is_some_and(|job| job.name.len() > 253 || job.namespace.len() > 253) {
             return Err(Error::invalid("attributes.jobRef", "must have names of at most 253 bytes"));
         }
-        Ok((JobSays { status: status.into(), plan, error, outputs }, job))
+        Ok((JobSays { status: status.into(), plan, found, error, outputs }, job))
     }
 }
 
@@ -258,7 +282,7 @@ impl RunnerMutation {
                 Runner::Job(by) if by.id() == run => Box::pin(request.app.runner_says(&by, says)).await,
                 Runner::Job(_) => Err(Error::Unauthenticated),
                 Runner::Agent(agent) => {
-                    let JobSays { status, plan: _, error, outputs: _ } = says;
+                    let JobSays { status, plan: _, found: _, error, outputs: _ } = says;
                     Box::pin(request.app.agent_run_says(&agent, run, (status, error), job)).await
                 }
             };

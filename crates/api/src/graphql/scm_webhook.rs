@@ -4,7 +4,7 @@ use async_graphql::{Context, ID, InputObject, Object};
 use chrono::{DateTime, Utc};
 use plural_app::records::Search;
 use plural_app::scm_webhook::ScmWebhookSelector;
-use plural_core::scm_webhook::NewScmWebhook;
+use plural_core::scm_webhook::{NewScmWebhook, ScmWebhookScope};
 use secrecy::SecretString;
 
 use super::{
@@ -96,6 +96,15 @@ pub(crate) struct ScmWebhookAttributes {
     connection_id: Option<ID>,
 }
 
+/// What a webhook is registered for.
+fn scope(repository: Option<String>, organization: Option<String>) -> plural_core::Result<ScmWebhookScope> {
+    match (repository, organization) {
+        (Some(slug), None) => Ok(ScmWebhookScope::Repository(slug)),
+        (None, Some(owner)) => Ok(ScmWebhookScope::Organization(owner)),
+        _ => Err(exactly_one("repository and organization")),
+    }
+}
+
 /// Reading webhooks of git hosts.
 #[derive(Default)]
 pub(crate) struct ScmWebhookQuery;
@@ -158,6 +167,68 @@ impl ScmWebhookMutation {
             let new = NewScmWebhook { connection_id, kind: kind.into(), owner };
             let made = request.app.scm_webhook_create(&request.op, new, SecretString::from(hmac)).await;
             Ok(Some(made.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// `registerScmWebhook` of an organization, by the name that the original console's clients know.
+    async fn create_scm_webhook(
+        &self,
+        ctx: &Context<'_>,
+        connection_id: ID,
+        #[graphql(desc = "Of all repositories of this organization, group, workspace or project.")]
+        owner: String,
+    ) -> Nullable<ScmWebhook> {
+        nullable(async {
+            let request = request(ctx);
+            let connection = super::error::id(&connection_id).into_graphql(ctx)?;
+            let scope = ScmWebhookScope::Organization(owner);
+            let console = request.options.public_url.as_deref().unwrap_or_default();
+            let made = request.app.scm_webhook_register(&request.op, console, connection, scope);
+            Ok(Some(Box::pin(made).await.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Makes a webhook at the host of a connection, or gives the one that is there its secret again: of one repository, or of all of an
+    /// organization, a group or a project. It sends to the address of the connection's webhook for that owner, which is made where there is
+    /// none. The connection has to be allowed all repositories that it tells of.
+    async fn register_scm_webhook(
+        &self,
+        ctx: &Context<'_>,
+        connection_id: ID,
+        #[graphql(desc = "Of this repository: its slug, such as acme/shop.")] repository: Option<String>,
+        #[graphql(desc = "Of all repositories of this organization, group, workspace or project.")]
+        organization: Option<String>,
+    ) -> Nullable<ScmWebhook> {
+        nullable(async {
+            let request = request(ctx);
+            let connection = super::error::id(&connection_id).into_graphql(ctx)?;
+            let scope = scope(repository, organization).into_graphql(ctx)?;
+            let console = request.options.public_url.as_deref().unwrap_or_default();
+            let made = request.app.scm_webhook_register(&request.op, console, connection, scope);
+            Ok(Some(Box::pin(made).await.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Removes a webhook at the host of a connection, of one repository or of an organization, a group or a project. The address stays, for
+    /// others that send to it.
+    async fn unregister_scm_webhook(
+        &self,
+        ctx: &Context<'_>,
+        connection_id: ID,
+        #[graphql(desc = "Of this repository: its slug, such as acme/shop.")] repository: Option<String>,
+        #[graphql(desc = "Of all repositories of this organization, group, workspace or project.")]
+        organization: Option<String>,
+    ) -> Nullable<ScmWebhook> {
+        nullable(async {
+            let request = request(ctx);
+            let connection = super::error::id(&connection_id).into_graphql(ctx)?;
+            let scope = scope(repository, organization).into_graphql(ctx)?;
+            let console = request.options.public_url.as_deref().unwrap_or_default();
+            let removed = request.app.scm_webhook_unregister(&request.op, console, connection, scope);
+            Ok(Some(Box::pin(removed).await.into_graphql(ctx)?.into()))
         })
         .await
     }

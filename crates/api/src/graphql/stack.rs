@@ -5,12 +5,13 @@ use chrono::{DateTime, Utc};
 use plural_app::stack::{Dependents, StackFilter, StackSelector};
 use plural_core::policy::Role;
 use plural_core::run_call::InputVariable;
+use plural_core::stack_run::RunGroup;
 use plural_specs::Map;
 
 use super::{
     binding::{PolicyBinding, bindings_of},
     cluster::Cluster,
-    error::{IntoGraphql, List, Nullable, id, id_in, id_option, id_or_name, list, nullable},
+    error::{IntoGraphql, List, Nullable, id, id_in, id_option, id_or_name, items, list, nullable},
     git_repository::GitRepository,
     limited::limited,
     page::{connection, counted, page_args},
@@ -26,7 +27,7 @@ use super::{
     stack_input::{StackAttributes, StackType},
     stack_policy::PolicyEngine,
     stack_pull_request::StackPullRequest,
-    stack_run::{StackRunConnection, StackStatus},
+    stack_run::{StackRunConnection, StackRunGroup, StackStatus},
     stack_spec::{CustomRunStep, JobGateSpec, StackConfiguration},
     stack_state::{StackLock, StackState, StackStateVersion},
     user::User,
@@ -145,7 +146,7 @@ impl InfrastructureStack {
         counted(self.0.spec.approval.approvers.max(1).into())
     }
 
-    /// Whoever started a run or last changed the stack is none of them.
+    /// Whoever started a run, last changed the stack, or wrote, committed or merged code that the run applies is none of them.
     async fn forbid_self_approval(&self) -> bool {
         self.0.spec.approval.forbid_self
     }
@@ -264,11 +265,13 @@ impl InfrastructureStack {
         first: Option<i32>,
         before: Option<String>,
         last: Option<i32>,
+        #[graphql(desc = "Those that are of one of these; absent or empty: all.")] of: List<StackRunGroup>,
     ) -> Nullable<StackRunConnection> {
         nullable(async {
             let request = request(ctx);
             let page = page_args(after, first, before, last).request().into_graphql(ctx)?;
-            let runs = request.app.stack_runs(&request.op, self.0.id, &page).await;
+            let of: Vec<RunGroup> = items(of).unwrap_or_default().into_iter().map(Into::into).collect();
+            let runs = request.app.stack_runs(&request.op, self.0.id, &of, &page).await;
             Ok(Some(runs.into_graphql(ctx)?.into()))
         })
         .await
@@ -535,7 +538,7 @@ impl StackMutation {
         )]
         forget: Option<ID>,
         #[graphql(
-            desc = "Stacks that depend on it, and services that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any."
+            desc = "Stacks that depend on it, and services and contexts that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any."
         )]
         leave_dependents: Option<bool>,
     ) -> Nullable<InfrastructureStack> {
@@ -560,7 +563,7 @@ impl StackMutation {
         )]
         forget: Option<ID>,
         #[graphql(
-            desc = "Stacks that depend on it, and services that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any."
+            desc = "Stacks that depend on it, and services and contexts that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any."
         )]
         leave_dependents: Option<bool>,
     ) -> Nullable<InfrastructureStack> {

@@ -66,7 +66,7 @@ pub(crate) struct StackAttributes {
     approval: Option<bool>,
     /// How many people have to agree to a plan.
     required_approvals: Option<i32>,
-    /// Whoever started a run or last changed the stack is none of them.
+    /// Whoever started a run, last changed the stack, or wrote, committed or merged code that the run applies is none of them.
     forbid_self_approval: Option<bool>,
     /// A plan that waits and its approvals end after this time: `90m`, `24h`. An empty text: never.
     approval_expiry: Option<String>,

@@ -154,7 +154,7 @@ pub(crate) struct StackPolicyViolation {
     description: Option<String>,
     /// The rule.
     policy_id: String,
-    /// Whose rule it is: `project`, `stack` or `trivy`.
+    /// Whose rule it is: `project`, `stack`, `trivy`, or `runner` where another client's runner says so.
     policy_module: Option<String>,
     /// What the rule is about.
     policy_url: Option<String>,
@@ -198,7 +198,7 @@ impl StackPolicyViolation {
 /// What a plan would cost, as Infracost says. Amounts are decimal numbers.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct StackRunCost {
-    /// `USD`.
+    /// `USD`; empty where nobody says.
     currency: String,
     /// A month of all that there would be then.
     monthly: Option<String>,

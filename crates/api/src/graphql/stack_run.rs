@@ -10,6 +10,7 @@ use plural_core::service_error::ServiceError as CoreError;
 use plural_core::stack::Stack;
 use plural_core::stack_dependency::{stand_ins, with_names};
 use plural_core::stack_run::{JobRef, RunApproval, RunKind, RunPhase, RunStatus, RunTrigger};
+use plural_core::stack_turns::approvers;
 use plural_core::{Error, Result};
 use plural_specs::Map;
 use secrecy::ExposeSecret as _;
@@ -67,6 +68,20 @@ pub(crate) enum StackRunKind {
     /// Compare what the tool knows with what there is: nothing is changed.
     Drift,
     /// Run the commands that somebody gave it.
+    Commands,
+}
+
+/// What the runs of a stack are of, in lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::stack_run::RunGroup")]
+pub(crate) enum StackRunGroup {
+    /// The stack itself: its plans, applies and destructions.
+    Stack,
+    /// Pull requests and previews of them: plans that nothing comes of.
+    PullRequest,
+    /// Looks for drift.
+    Drift,
+    /// Commands that somebody gave it.
     Commands,
 }
 
@@ -262,9 +277,10 @@ impl StackRun {
         Some(self.0.snapshot.spec.approval.required)
     }
 
-    /// How many people have to agree to its plan.
+    /// How many people have to agree to its plan. One more than its stack asks for where nobody approves what is their own and more people wrote
+    /// its code than can be told.
     async fn required_approvals(&self) -> i32 {
-        counted(self.0.snapshot.spec.approval.approvers.max(1).into())
+        counted(approvers(&self.0).into())
     }
 
     /// Who agreed to its plan, in order.

@@ -95,7 +95,7 @@ pub(crate) struct TerraformConfiguration {
     approve_empty: Option<bool>,
     /// `false` runs `terraform`, anything else `tofu`.
     tofu: Option<bool>,
-    /// Kept for other clients; the tool's own settings decide.
+    /// Nothing but `false` can be given: the code, or a file of the stack, names its registry.
     tofu_registry: Option<bool>,
 }
 

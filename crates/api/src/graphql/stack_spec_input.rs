@@ -64,7 +64,7 @@ pub(crate) struct TerraformConfigurationAttributes {
     approve_empty: Option<bool>,
     /// `false` runs `terraform`, anything else `tofu`.
     tofu: Option<bool>,
-    /// Kept for other clients; the tool's own settings decide.
+    /// Refused when true: addresses of providers and modules stand as the code writes them.
     tofu_registry: Option<bool>,
 }
 
@@ -405,6 +405,11 @@ impl TerraformConfigurationAttributes {
         put(&mut is.refresh, refresh);
         put(&mut is.approve_empty, approve_empty);
         put(&mut is.tofu, tofu);
+        unsupported(
+            "attributes.configuration.terraform.tofuRegistry",
+            tofu_registry.unwrap_or_default(),
+            "is not supported: the code, or a file of the stack with the tool's settings, names its registry. Leave it out",
+        )?;
         put(&mut is.tofu_registry, tofu_registry);
         Ok(())
     }

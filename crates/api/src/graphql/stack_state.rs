@@ -2,12 +2,14 @@
 
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
+use plural_core::access::Actor;
 use plural_core::ids::StackRunId;
+use plural_core::stack_reported::ReportedResource;
 use plural_core::stack_state::{StateChange, StateLock, StateResource, StateVersion};
 use plural_specs::Map;
 
 use super::{
-    error::{IntoGraphql, List, Nullable, id, id_in, nullable},
+    error::{IntoGraphql, List, Nullable, id, id_in, list, nullable},
     limited::limited,
     request::request,
     stack::InfrastructureStack,
@@ -170,12 +172,23 @@ impl StackState {
         }
     }
 
-    /// Its resources, one for each instance; absent of a run.
-    async fn state(&self, ctx: &Context<'_>) -> List<&StackStateResource> {
-        match &self.0 {
-            Holds::Version { resources, .. } => limited(ctx, resources.iter()),
-            Holds::Plan(_) => None,
-        }
+    /// Its resources, one for each instance. Of a run, those that the runner of another client named; absent where it named none.
+    async fn state(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackStateResource>>> {
+        nullable(async {
+            let run = match &self.0 {
+                Holds::Version { resources, .. } => return Ok(limited(ctx, resources.iter().cloned())),
+                Holds::Plan(run) => *run,
+            };
+            let request = request(ctx);
+            // The runner itself knows them.
+            if !matches!(request.op.actor(), Actor::User(_)) {
+                return Ok(None);
+            }
+            let found = request.app.stack_run_findings(&request.op, run).await.into_graphql(ctx)?;
+            let Some(resources) = found.resources else { return Ok(None) };
+            Ok(limited(ctx, resources.into_iter().map(StackStateResource::from)))
+        })
+        .await
     }
 
     /// The names of its outputs.
@@ -188,7 +201,7 @@ impl StackState {
 }
 
 /// A resource of a state, without its values.
-#[derive(SimpleObject)]
+#[derive(Clone, SimpleObject)]
 pub(crate) struct StackStateResource {
     /// Its address: `module.a.aws_instance.web["blue"]`.
     identifier: String,
@@ -196,12 +209,20 @@ pub(crate) struct StackStateResource {
     resource: String,
     /// Its name: `web`.
     name: String,
-    /// What manages it, as the state names it.
+    /// What manages it, as the state names it; empty where the runner of another client named the resource.
     provider: String,
     /// Always absent: values of a state are at `/v1/stacks/ID/state`.
     configuration: Option<Map>,
-    /// Always absent, as they are values.
+    /// Addresses of those that it needs, where the runner of another client named them; else absent, as they are values.
     links: List<String>,
+}
+
+impl From<ReportedResource> for StackStateResource {
+    fn from(resource: ReportedResource) -> Self {
+        let ReportedResource { identifier, kind, name, links } = resource;
+        let (provider, configuration) = (String::new(), None);
+        Self { identifier, resource: kind, name, provider, configuration, links: list(links) }
+    }
 }
 
 impl From<StateResource> for StackStateResource {

@@ -28,7 +28,7 @@ impl App {
             };
             if !keep {
                 // What is not there is not fresh: who asks for it next has to fetch it.
-                self.repositories.mirrored.lock().remove(&id);
+                self.repositories.mirrored.remove(id);
             }
             keep
         };

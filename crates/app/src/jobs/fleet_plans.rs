@@ -8,26 +8,34 @@ use futures::{StreamExt as _, stream};
 use plural_core::cluster::Cluster;
 use plural_core::fleet_plan::{
     FleetFound, FleetPartState, FleetPlan, FleetPlanPart, MOST_PARTS, PATIENCE, PlanCounts, follows,
+    follows_head,
 };
 use plural_core::ids::{
     ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId,
 };
+use plural_core::service::GitRef;
 use plural_core::sync::PlanCandidate;
 use plural_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::fetch_turns::Asker;
+use super::fleet_plan_sources::together;
+use super::plan_preview::{AskedStack, PlanPreviewedStack};
 use super::plan_pull_request::bring;
 use super::read_pull_request::KnownPullRequest;
+use super::sync_sources::At;
 use crate::app::App;
-use crate::fleet_plan::{FleetAsked, FleetReached, FleetTarget, fleet_plan_tellers};
+use crate::fleet_plan::{FleetAsked, FleetReached, FleetTarget, ReachedStack, fleet_plan_tellers};
 use crate::job::{ABOUT_A_DAY, Job, JobFailure, NewJob};
 use crate::ports::charts::{ComposeError, Composition, GitPart};
-use crate::ports::git::{Built, Closure, CommitInfo, GitAccess, GitError, SourceSpec};
+use crate::ports::git::{Built, Closure, CommitInfo, GitAccess, GitError, Merged, SourceSpec};
+use crate::pull_request_made::Stop as NotMade;
 use crate::source::SourceLimits;
 
 /// Artifacts that are built at once.
-const BUILDS: usize = 4;
+pub(super) const BUILDS: usize = 4;
+/// Files in conflict that are named.
+const MOST_CONFLICTS: usize = 10;
 
 /// Looks which services a commit reaches, and has their agents asked.
 #[derive(Debug)]
@@ -75,30 +83,14 @@ impl Job for LookFleetPlan {
 
     async fn run(app: &Arc<App>, begun: BegunFleetPlan) -> Result<(), JobFailure> {
         let Some(plan) = app.store.fleet_plan_to_look_at(begun.id).await? else { return Ok(()) };
-        match Box::pin(look(app, &plan)).await {
-            Ok(asked) => {
-                let wait = PATIENCE.to_std().unwrap_or_default();
-                let mut jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
-                if asked.is_any() {
-                    jobs.push(NewJob::of::<EndFleetPlan>(&begun)?.after(wait));
-                }
-                app.store.fleet_plan_asked(plan.id, &asked, &jobs, app.now()).await?;
-            }
-            Err(Stop::Told(error)) => {
-                let jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
-                app.store.fleet_plan_failed(plan.id, &error, &jobs, app.now()).await?;
-            }
-            Err(Stop::Internal(error)) => return Err(error.into()),
-        }
-        Ok(())
+        let looked = Box::pin(look(app, &plan)).await;
+        looked_at(app, &plan, looked).await
     }
 
     /// A check that stays pending keeps everybody from merging.
     async fn died(app: &Arc<App>, begun: BegunFleetPlan, why: &str) -> Result<()> {
         let Some(plan) = app.store.fleet_plan_to_look_at(begun.id).await? else { return Ok(()) };
-        let jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
-        let error = format!("the console could not look at the commit ({why}): ask for the plan again");
-        app.store.fleet_plan_failed(plan.id, &error, &jobs, app.now()).await
+        given_up(app, &plan, why).await
     }
 }
 
@@ -144,12 +136,57 @@ impl Job for PlanFleetOfPull {
     }
 }
 
+/// Records what was found of a plan, and has agents asked, or why it cannot be made.
+pub(super) async fn looked_at(
+    app: &App,
+    plan: &FleetPlan,
+    looked: Result<FleetAsked, Stop>,
+) -> Result<(), JobFailure> {
+    let mut jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
+    match looked {
+        Ok(asked) => {
+            if asked.is_any() {
+                let wait = PATIENCE.to_std().unwrap_or_default();
+                jobs.push(NewJob::of::<EndFleetPlan>(&BegunFleetPlan { id: plan.id })?.after(wait));
+            }
+            for ReachedStack { stack, source } in &asked.stacks {
+                let Some(source) = source.clone() else { continue };
+                let stack = AskedStack { plan: plan.id, stack: stack.stack_id, source };
+                jobs.push(NewJob::of::<PlanPreviewedStack>(&stack)?);
+            }
+            app.store.fleet_plan_asked(plan.id, &asked, &jobs, app.now()).await?;
+        }
+        Err(Stop::Told(error)) => {
+            app.store.fleet_plan_failed(plan.id, &error, &jobs, app.now()).await?;
+        }
+        Err(Stop::Internal(error)) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+/// Ends a plan whose job is dead.
+pub(super) async fn given_up(app: &App, plan: &FleetPlan, why: &str) -> Result<()> {
+    let jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
+    let error = format!("the console could not look at the commit ({why}): ask for the plan again");
+    app.store.fleet_plan_failed(plan.id, &error, &jobs, app.now()).await
+}
+
 /// Why a plan is not made.
-enum Stop {
+pub(super) enum Stop {
     /// Whoever asked is told.
     Told(String),
     /// It may work later.
     Internal(Error),
+}
+
+impl From<NotMade> for Stop {
+    fn from(stop: NotMade) -> Self {
+        match stop {
+            NotMade::Failed(why) => Self::Told(why),
+            NotMade::Later(why) => Self::Internal(Error::unavailable(why)),
+            NotMade::Ours(error) => Self::Internal(error),
+        }
+    }
 }
 
 impl From<Error> for Stop {
@@ -169,17 +206,26 @@ impl From<GitError> for Stop {
 }
 
 /// An error of git, with what failed.
-fn stopped(doing: &str, error: GitError) -> Stop {
+pub(super) fn stopped(doing: &str, error: GitError) -> Stop {
     let message = format!("{doing}: {}", error.message);
     GitError { message, ..error }.into()
 }
 
 /// A repository at the commit that is planned.
-struct Head<'a> {
-    app: &'a App,
-    project: ProjectId,
-    access: &'a GitAccess,
-    commit: &'a CommitInfo,
+pub(super) struct Head<'a> {
+    pub(super) app: &'a App,
+    pub(super) project: ProjectId,
+    pub(super) access: &'a GitAccess,
+    pub(super) commit: &'a CommitInfo,
+}
+
+/// The branch that a commit goes to.
+pub(super) struct Base<'a> {
+    pub(super) branch: &'a str,
+    /// Where it is.
+    pub(super) sha: String,
+    /// The commit may have left it before: what is planned is their merge.
+    pub(super) has_moved_on: bool,
 }
 
 /// What a commit does to one service.
@@ -193,13 +239,13 @@ struct Reach {
 
 /// What services take from a commit, each once.
 #[derive(Default)]
-struct Sources {
-    specs: Vec<SourceSpec>,
+pub(super) struct Sources {
+    pub(super) specs: Vec<SourceSpec>,
     index: HashMap<SourceSpec, usize>,
 }
 
 impl Sources {
-    fn add(&mut self, spec: SourceSpec) -> usize {
+    pub(super) fn add(&mut self, spec: SourceSpec) -> usize {
         let next = self.specs.len();
         let at = *self.index.entry(spec.clone()).or_insert(next);
         if at == next {
@@ -218,38 +264,54 @@ async fn look(app: &App, plan: &FleetPlan) -> Result<FleetAsked, Stop> {
         None => resolve(app, project, &access, &plan.reference).await?,
         Some(_) => head(app, &access, plan).await?,
     };
-    let mut targets = app.store.fleet_plan_targets(plan.repository_id).await?;
-    if let Some(base) = &plan.base {
-        targets.retain(|target| follows(&target.git, base));
-    }
-    let all = targets.len();
-    targets.retain(|target| !target.is_composed);
-    let composed = all - targets.len();
-    let own = targets.len();
     let at = Head { app, project, access: &access, commit: &commit };
-    let (mut reached, sources) = at.reached(targets, plan.base.as_deref()).await?;
-    let untouched = own - reached.len();
-    let omitted = reached.len().saturating_sub(MOST_PARTS);
-    reached.truncate(MOST_PARTS);
-    let built = at.built(&reached, &sources).await?;
-    let away = away(app, &reached).await?;
-    let parts = reached.into_iter().map(|reach| {
-        let is_away = away.contains(&reach.target.cluster_id);
-        let built = built.get(&reach.target.id);
-        part(plan.id, &commit.sha, reach, built, is_away)
-    });
-    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    Ok(FleetAsked {
-        reached: parts.collect(),
-        found: FleetFound {
-            untouched: count(untouched),
-            composed: count(composed),
-            omitted: count(omitted),
-            deadline: app.now() + PATIENCE,
-            sha: commit.sha,
-            message: commit.message,
-        },
-    })
+    let base = match plan.base.as_deref() {
+        None => None,
+        Some(branch) => {
+            let found = app.git.resolve(&access, branch).await;
+            let found = found.map_err(|error| stopped(&format!("cannot find {branch}"), error))?;
+            Some(Base { branch, sha: found.sha, has_moved_on: true })
+        }
+    };
+    at.asks(plan.id, plan.repository_id, base).await
+}
+
+/// What is rendered.
+struct Planned {
+    /// The commit, or its merge, which nobody else sees.
+    sha: String,
+    /// Where the branch is that it goes to.
+    base_sha: Option<String>,
+    /// It is a merge.
+    is_merged: bool,
+}
+
+/// A commit as it is once it is merged into a branch, which may have moved on since it left that.
+async fn merged(
+    app: &App,
+    access: &GitAccess,
+    (branch, at): (&str, &str),
+    sha: &str,
+) -> Result<Planned, Stop> {
+    let base_sha = Some(at.to_owned());
+    let as_it_is = Planned { sha: sha.to_owned(), base_sha: base_sha.clone(), is_merged: false };
+    let found = app.git.merge(access, at, sha).await;
+    match found.map_err(|error| stopped(&format!("cannot merge it into {branch}"), error))? {
+        Merged::Second | Merged::Unknown => Ok(as_it_is),
+        Merged::Commit(sha) => Ok(Planned { sha, base_sha, is_merged: true }),
+        Merged::Conflicts(files) => Err(Stop::Told(conflicts(branch, &files))),
+        Merged::Unrelated => {
+            Err(Stop::Told(format!("cannot be planned: it has no commit in common with {branch}")))
+        }
+    }
+}
+
+/// Why a commit that does not merge has no plan.
+fn conflicts(branch: &str, files: &[String]) -> String {
+    let named: Vec<&str> = files.iter().take(MOST_CONFLICTS).map(String::as_str).collect();
+    let more = files.len() - named.len();
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("cannot be planned: conflicts with {branch} in {}{rest}", named.join(", "))
 }
 
 /// The commit that is meant. One that was pushed a moment ago is fetched first; and so is a branch, which may have moved.
@@ -311,22 +373,25 @@ fn part(
         cluster,
         project_id,
         git,
+        also: _,
         beside: _,
-        is_composed: _,
+        is_composed,
         closure_digest: _,
     } = target;
     let id = FleetPartId::new();
     let (state, error, built) = match (error, built) {
         (Some(error), _) => (FleetPartState::Failed, Some(error), None),
         (None, Some(Err(error))) => (FleetPartState::Failed, Some(error.message.clone()), None),
-        (None, Some(Ok(_))) if is_away => (FleetPartState::Away, None, None),
+        // Nobody is asked; what was built is known all the same.
+        (None, Some(Ok(built))) if is_away => (FleetPartState::Away, None, Some(built)),
         (None, Some(Ok(built))) => (FleetPartState::Waiting, None, Some(built)),
         (None, None) => (FleetPartState::Failed, Some("its artifact was not built".to_owned()), None),
     };
     let candidate = built.map(|built| PlanCandidate {
         id,
         artifact_digest: built.digest.clone(),
-        source_root: git.root_of(&built.folder).to_owned(),
+        // The artifact of several sources is of no folder alone.
+        source_root: if is_composed { "" } else { git.root_of(&built.folder) }.to_owned(),
         folder: built.folder.clone(),
         sha: sha.to_owned(),
     });
@@ -348,22 +413,88 @@ fn part(
 }
 
 impl Head<'_> {
+    /// What the commit does to the services of a repository: to those that follow the branch that it goes to, by what differs from that.
+    pub(super) async fn asks(
+        &self,
+        plan: FleetPlanId,
+        repository: RepositoryId,
+        base: Option<Base<'_>>,
+    ) -> Result<FleetAsked, Stop> {
+        let (app, access) = (self.app, self.access);
+        let mut targets = app.store.fleet_plan_targets(repository).await?;
+        let moves_head = match &base {
+            Some(Base { sha, .. }) if targets.iter().any(|target| target.moves(follows_head)) => {
+                app.git.resolve(access, "HEAD").await.is_ok_and(|head| head.sha == *sha)
+            }
+            Some(_) | None => false,
+        };
+        let moves = |git: &GitRef| match &base {
+            None => true,
+            Some(Base { branch, .. }) => follows(git, branch) || (moves_head && follows_head(git)),
+        };
+        targets.retain(|target| target.moves(moves));
+        let as_it_is = |base_sha| Planned { sha: self.commit.sha.clone(), base_sha, is_merged: false };
+        let planned = match &base {
+            // Nobody waits for the merge of what reaches nothing.
+            Some(Base { branch, sha, has_moved_on: true }) if !targets.is_empty() => {
+                merged(app, access, (branch, sha.as_str()), &self.commit.sha).await?
+            }
+            Some(Base { sha, has_moved_on: false, .. }) => as_it_is(Some(sha.clone())),
+            Some(_) | None => as_it_is(None),
+        };
+        let (targets, composed): (Vec<FleetTarget>, Vec<FleetTarget>) =
+            targets.into_iter().partition(|target| !target.is_composed);
+        let here = CommitInfo { sha: planned.sha.clone(), ..self.commit.clone() };
+        let source = At { repository, access, commit: &here, moves: &moves };
+        let composed = together(app, self.project, &source, planned.base_sha.as_deref(), composed).await?;
+        let own = targets.len();
+        let (mut reached, sources) = self.reached(targets, &planned).await?;
+        let untouched = own - reached.len() + composed.untouched;
+        let omitted = (reached.len() + composed.reached.len()).saturating_sub(MOST_PARTS);
+        reached.truncate(MOST_PARTS);
+        let mut built = self.built(&reached, &sources, &planned).await?;
+        let room = MOST_PARTS - reached.len();
+        for (target, found) in composed.reached.into_iter().take(room) {
+            built.insert(target.id, found);
+            reached.push(Reach { target, at: 0, error: None });
+        }
+        let away = away(app, &reached).await?;
+        let parts = reached.into_iter().map(|reach| {
+            let is_away = away.contains(&reach.target.cluster_id);
+            let built = built.get(&reach.target.id);
+            part(plan, &self.commit.sha, reach, built, is_away)
+        });
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let reached = parts.collect();
+        let Planned { sha: _, base_sha, is_merged } = planned;
+        Ok(FleetAsked {
+            reached,
+            stacks: Vec::new(),
+            found: FleetFound {
+                untouched: count(untouched),
+                composed: count(composed.unseen),
+                omitted: count(omitted),
+                deadline: app.now() + PATIENCE,
+                sha: self.commit.sha.clone(),
+                message: self.commit.message.clone(),
+                base_sha,
+                is_merged,
+            },
+        })
+    }
+
     /// The services whose files are other ones at the commit than on the branch that it goes to, or, without one, than what they are at.
     async fn reached(
         &self,
         targets: Vec<FleetTarget>,
-        base: Option<&str>,
+        planned: &Planned,
     ) -> Result<(Vec<Reach>, Sources), Stop> {
         let mut sources = Sources::default();
         let places: Vec<usize> = targets.iter().map(|target| sources.add(target.spec())).collect();
-        let after = self.closures(&self.commit.sha, &sources).await?;
-        let before = match base {
+        let after = self.closures(&planned.sha, &sources).await?;
+        let before = match &planned.base_sha {
             None => None,
-            Some(base) => {
-                let found = self.app.git.resolve(self.access, base).await;
-                let found = found.map_err(|error| stopped(&format!("cannot find {base}"), error))?;
-                Some(self.closures(&found.sha, &sources).await?)
-            }
+            Some(base) => Some(self.closures(base, &sources).await?),
         };
         let mut reached = Vec::new();
         for (target, at) in targets.into_iter().zip(places) {
@@ -398,6 +529,7 @@ impl Head<'_> {
         &self,
         reached: &[Reach],
         sources: &Sources,
+        planned: &Planned,
     ) -> Result<HashMap<ServiceId, Result<Built, GitError>>> {
         let wanted: HashSet<usize> =
             reached.iter().filter(|reach| reach.error.is_none()).map(|reach| reach.at).collect();
@@ -407,7 +539,7 @@ impl Head<'_> {
             if let Some(spec) = sources.specs.get(at) {
                 builds.push(Box::pin(async move {
                     let _turn = self.app.repositories.turns.build(Some(self.project)).await;
-                    (at, self.app.git.build(self.access, &self.commit.sha, spec).await)
+                    (at, self.app.git.build(self.access, &planned.sha, spec).await)
                 }));
             }
         }
@@ -422,7 +554,7 @@ impl Head<'_> {
                 None => {}
             }
         }
-        self.complete(&incomplete, sources, &mut found).await?;
+        self.complete(&incomplete, sources, planned, &mut found).await?;
         Ok(found)
     }
 
@@ -431,6 +563,7 @@ impl Head<'_> {
         &self,
         incomplete: &[&Reach],
         sources: &Sources,
+        planned: &Planned,
         found: &mut HashMap<ServiceId, Result<Built, GitError>>,
     ) -> Result<()> {
         if incomplete.is_empty() {
@@ -445,7 +578,7 @@ impl Head<'_> {
         }
         for ((at, limits), services) in groups {
             let Some(source) = sources.specs.get(at).cloned() else { continue };
-            let part = GitPart { access: self.access.clone(), sha: self.commit.sha.clone(), source };
+            let part = GitPart { access: self.access.clone(), sha: planned.sha.clone(), source };
             let (repositories, project) = (self.app.chart_accesses().await?, Some(self.project));
             let composition =
                 Composition { git: Some(part), repositories, project, limits, ..Composition::default() };
@@ -468,6 +601,14 @@ impl Head<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_in_conflict_are_named_and_not_without_end() {
+        let one = conflicts("main", &["web/a.yaml".to_owned()]);
+        assert_eq!(one, "cannot be planned: conflicts with main in web/a.yaml");
+        let many: Vec<String> = (0..12).map(|at| at.to_string()).collect();
+        assert!(conflicts("main", &many).ends_with(" in 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"));
+    }
 
     #[test]
     fn what_passes_is_tried_again() {

@@ -32,6 +32,6 @@ impl Job for FollowDefinition {
     }
 
     async fn run(app: &Arc<App>, followed: FollowedDefinition) -> Result<(), JobFailure> {
-        Ok(app.stack_definition_followed(&followed).await?)
+        Ok(Box::pin(app.stack_definition_followed(&followed)).await?)
     }
 }

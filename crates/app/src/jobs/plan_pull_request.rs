@@ -41,12 +41,12 @@ impl Job for PlanPullRequest {
 }
 
 /// What a pull request changes.
-struct Changed {
-    paths: Vec<String>,
+pub(super) struct Changed {
+    pub(super) paths: Vec<String>,
     /// There is more than the host lists.
-    cut: bool,
+    pub(super) cut: bool,
     /// The branch that it goes into.
-    base: String,
+    pub(super) base: String,
 }
 
 impl App {
@@ -136,10 +136,7 @@ async fn reaches(
     pull: &RunPullRequest,
     changed: &Changed,
 ) -> Result<Vec<StackId>> {
-    let is_own = |stack: &Stack| connection.project_id.is_none_or(|project| project == stack.project_id);
-    let stacks = app.store.stack_sources(repository).await?.into_iter().filter(is_own);
-    let stacks: Vec<(StackId, StackSource)> =
-        stacks.filter_map(|stack| Some((stack.id, stack.source?))).collect();
+    let stacks = own_stacks(app, connection, repository).await?;
     if stacks.is_empty() {
         return Ok(Vec::new());
     }
@@ -151,17 +148,7 @@ async fn reaches(
     let later = |error: GitError| Error::unavailable(error.message);
     app.mirror_renew(&access).await.map_err(|error| later(told("cannot fetch the repository", error)))?;
     let base = app.git.resolve(&access, &format!("refs/heads/{}", changed.base)).await.ok();
-    let is_head = |source: &StackSource| source.git.reference == "HEAD";
-    let is_default = stacks.iter().any(|(_, source)| is_head(source)) && {
-        let head = app.git.resolve(&access, "HEAD").await.ok();
-        head.is_some() && head.map(|head| head.sha) == base.as_ref().map(|base| base.sha.clone())
-    };
-    let mut following = Vec::new();
-    for (stack, source) in stacks {
-        if (is_default && is_head(&source)) || follows_branch(&source.git.reference, &changed.base) {
-            following.push((stack, SourceSpec::from(&source.git)));
-        }
-    }
+    let following = following(app, &access, stacks, (changed.base.as_str(), base.as_ref())).await;
     if following.is_empty() {
         return Ok(Vec::new());
     }
@@ -170,10 +157,73 @@ async fn reaches(
         tracing::debug!(repository.id = %repository, error = error.message, "cannot have the head of a pull request");
     }
     let _turn = app.repositories.turns.build(connection.project_id).await;
+    Ok(concerned(app, &access, &following, (pull.sha.as_str(), base.as_ref()), changed).await)
+}
+
+/// The stacks of a repository that these changes reach, which make `head` of `base`: both are in the mirror.
+pub(super) async fn changed_stacks(
+    app: &App,
+    connection: &ScmConnection,
+    (access, repository): (&GitAccess, RepositoryId),
+    (head, base): (&str, &CommitInfo),
+    changed: &Changed,
+) -> Result<Vec<StackId>> {
+    let stacks = own_stacks(app, connection, repository).await?;
+    if stacks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let following = following(app, access, stacks, (changed.base.as_str(), Some(base))).await;
+    if following.is_empty() {
+        return Ok(Vec::new());
+    }
+    let _turn = app.repositories.turns.build(connection.project_id).await;
+    Ok(concerned(app, access, &following, (head, Some(base)), changed).await)
+}
+
+/// The stacks of a repository whose connection this can be, with their sources.
+async fn own_stacks(
+    app: &App,
+    connection: &ScmConnection,
+    repository: RepositoryId,
+) -> Result<Vec<(StackId, StackSource)>> {
+    let is_own = |stack: &Stack| connection.project_id.is_none_or(|project| project == stack.project_id);
+    let stacks = app.store.stack_sources(repository).await?.into_iter().filter(is_own);
+    Ok(stacks.filter_map(|stack| Some((stack.id, stack.source?))).collect())
+}
+
+/// Those that follow a branch, which is at this commit.
+async fn following(
+    app: &App,
+    access: &GitAccess,
+    stacks: Vec<(StackId, StackSource)>,
+    (branch, base): (&str, Option<&CommitInfo>),
+) -> Vec<(StackId, SourceSpec)> {
+    let is_head = |source: &StackSource| source.git.reference == "HEAD";
+    let is_default = stacks.iter().any(|(_, source)| is_head(source)) && {
+        let head = app.git.resolve(access, "HEAD").await.ok();
+        head.is_some() && head.map(|head| head.sha) == base.map(|base| base.sha.clone())
+    };
+    let mut following = Vec::new();
+    for (stack, source) in stacks {
+        if (is_default && is_head(&source)) || follows_branch(&source.git.reference, branch) {
+            following.push((stack, SourceSpec::from(&source.git)));
+        }
+    }
+    following
+}
+
+/// Those whose code is among what changes.
+async fn concerned(
+    app: &App,
+    access: &GitAccess,
+    following: &[(StackId, SourceSpec)],
+    (head, base): (&str, Option<&CommitInfo>),
+    changed: &Changed,
+) -> Vec<StackId> {
     let specs: Vec<SourceSpec> = following.iter().map(|(_, spec)| spec.clone()).collect();
-    let at_head = app.git.reached(&access, &pull.sha, &specs, &changed.paths).await;
-    let at_base = match &base {
-        Some(base) => app.git.reached(&access, &base.sha, &specs, &changed.paths).await,
+    let at_head = app.git.reached(access, head, &specs, &changed.paths).await;
+    let at_base = match base {
+        Some(base) => app.git.reached(access, &base.sha, &specs, &changed.paths).await,
         None => Ok(Vec::new()),
     };
     let says = |found: &Result<Vec<Result<bool, GitError>>, GitError>, place: usize| {
@@ -181,22 +231,22 @@ async fn reaches(
     };
     let mut reached = Vec::new();
     for (place, (stack, spec)) in following.iter().enumerate() {
-        let (head, base_says) = (says(&at_head, place), says(&at_base, place));
-        let mut is_reached = head == Some(true) || base_says == Some(true);
+        let (head_says, base_says) = (says(&at_head, place), says(&at_base, place));
+        let mut is_reached = head_says == Some(true) || base_says == Some(true);
         // A folder that cannot be read at the head is news where something of it changes: it may be gone.
-        is_reached |= head.is_none() && changed.paths.iter().any(|path| is_below(path, &spec.folder));
+        is_reached |= head_says.is_none() && changed.paths.iter().any(|path| is_below(path, &spec.folder));
         if !is_reached && changed.cut {
-            let before = match &base {
-                Some(base) => closure(app, &access, &base.sha, spec).await.ok(),
+            let before = match base {
+                Some(base) => closure(app, access, &base.sha, spec).await.ok(),
                 None => None,
             };
-            is_reached = closure(app, &access, &pull.sha, spec).await.ok() != before;
+            is_reached = closure(app, access, head, spec).await.ok() != before;
         }
         if is_reached {
             reached.push(*stack);
         }
     }
-    Ok(reached)
+    reached
 }
 
 /// A path lies in a folder; all lie in that without a name.

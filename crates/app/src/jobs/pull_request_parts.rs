@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use plural_core::ids::{ProjectId, RepositoryId};
 use plural_core::pr_automation::PrAutomation;
 use plural_core::pr_automation_spec::{PrAutomationSpec, PrVendorHelm};
+use plural_core::pr_instance::{PrChart, PrParts, PrTemplates};
 use plural_core::project::Project;
 use plural_core::{Error, Result};
-use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::ports::charts::{ChartPart, ChartPin, ComposeError, Composed, Composition};
@@ -18,31 +18,6 @@ use crate::project::ProjectSelector;
 use crate::pull_request_made::Stop;
 use crate::source::SourceLimits;
 use crate::stack::stack_limits;
-
-/// What is taken from elsewhere, and which of it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Parts {
-    templates: Option<Templates>,
-    chart: Option<Chart>,
-}
-
-/// Templates of another repository.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Templates {
-    project: ProjectId,
-    repository: RepositoryId,
-    sha: String,
-    folder: String,
-}
-
-/// A chart, at the version that was found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Chart {
-    project: ProjectId,
-    version: String,
-    digest: String,
-}
 
 /// What was fetched.
 #[derive(Default)]
@@ -65,10 +40,10 @@ fn stopped(doing: &str, error: GitError) -> Stop {
 
 impl App {
     /// What an automation takes from elsewhere, as it is now.
-    pub(crate) async fn pull_request_parts(&self, automation: &PrAutomation) -> Result<Parts> {
+    pub(crate) async fn pull_request_parts(&self, automation: &PrAutomation) -> Result<PrParts> {
         let (project, spec) = (automation.project_id, &automation.spec);
-        let mut parts = Parts::default();
-        if takes_templates(spec) {
+        let mut parts = PrParts::default();
+        if spec.takes_templates() {
             let git = spec.creates.git.as_ref().or(spec.git.as_ref());
             let (Some(repository), Some(git)) = (automation.links.repository_id, git) else {
                 return Err(Error::conflict(
@@ -80,12 +55,12 @@ impl App {
             let commit = self.git.resolve(&access, &git.reference).await;
             let commit = commit.map_err(|error| stopped("the templates cannot be found", error))?;
             let folder = git.folder.clone();
-            parts.templates = Some(Templates { project, repository, sha: commit.sha, folder });
+            parts.templates = Some(PrTemplates { project, repository, sha: commit.sha, folder });
         }
         if let Some(helm) = &spec.vendor.helm {
             let Composed { built: _, chart } = self.chart_composed(project, helm, None).await?;
             let pin = chart.ok_or_else(|| Error::internal("pinning a chart", "it has no version"))?;
-            parts.chart = Some(Chart { project, version: pin.version, digest: pin.digest });
+            parts.chart = Some(PrChart { project, version: pin.version, digest: pin.digest });
         }
         Ok(parts)
     }
@@ -94,10 +69,10 @@ impl App {
     pub(crate) async fn pull_request_fetched(
         &self,
         spec: &PrAutomationSpec,
-        parts: &Parts,
+        parts: &PrParts,
     ) -> Result<Fetched, Stop> {
         let mut fetched = Fetched::default();
-        if let Some(Templates { project, repository, sha, folder }) = &parts.templates {
+        if let Some(PrTemplates { project, repository, sha, folder }) = &parts.templates {
             let access = self.templates_access(*project, *repository).await?;
             let _turn = self.repositories.turns.build(Some(*project)).await;
             let files = self.git.folder(&access, sha, folder).await;
@@ -106,7 +81,7 @@ impl App {
                 |FolderFile { path, bytes, executable }| (path, ScaffoldEntry::File { bytes, executable });
             fetched.external = files.into_iter().map(entry).collect();
         }
-        if let (Some(Chart { project, version, digest }), Some(helm)) = (&parts.chart, &spec.vendor.helm) {
+        if let (Some(PrChart { project, version, digest }), Some(helm)) = (&parts.chart, &spec.vendor.helm) {
             let pin = ChartPin { version: version.clone(), digest: digest.clone() };
             let Composed { built, chart } = self.chart_composed(*project, helm, Some(pin.clone())).await?;
             if chart.as_ref() != Some(&pin) {
@@ -178,11 +153,6 @@ impl App {
         let composed = self.composer.compose(&composition).await;
         composed.map_err(|ComposeError { error, repository: _ }| stopped(&doing, error))
     }
-}
-
-fn takes_templates(spec: &PrAutomationSpec) -> bool {
-    spec.creates.templates.iter().any(|template| template.external)
-        || spec.lua.as_ref().is_some_and(|script| script.external)
 }
 
 #[cfg(test)]

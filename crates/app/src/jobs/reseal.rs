@@ -398,5 +398,10 @@ pub(super) fn context(column: SealedColumn, of: Uuid) -> String {
         SealedColumn::ScmWebhookHmac => format!("scm_webhook:{of}:hmac"),
         SealedColumn::PullRequestAsked => format!("pull_request:{of}:asked"),
         SealedColumn::PrInstanceSeed => format!("pr_instance:{of}:seed"),
+        SealedColumn::PrRequestKey => format!("pr_request_key:{of}:asked"),
+        SealedColumn::PrSecret => format!("pr_secret:{of}:values"),
+        SealedColumn::PrGovernanceSecret => format!("pr_governance:{of}:secret"),
+        SealedColumn::PullRequestGovernance => format!("pull_request:{of}:governance"),
+        SealedColumn::FleetPlanAsked => format!("fleet_plan:{of}:asked"),
     }
 }

@@ -99,7 +99,7 @@ async fn look_at(app: &App, work: RepositoryWork) -> Result<Outcome> {
     if changed {
         app.refs_moved(id).await?;
     }
-    app.repositories.mirrored.lock().insert(id);
+    app.repositories.mirrored.add(id);
     if changed {
         // A rollout may wait for the commit that this fetch brought.
         app.globals.wake();
@@ -123,28 +123,28 @@ impl App {
     pub(crate) fn mirror_is_old(&self, id: RepositoryId) {
         // The one who fetches it said so, and is up to date.
         if self.replicas.held(&lease_name(id)).is_none() {
-            self.repositories.mirrored.lock().remove(&id);
+            self.repositories.mirrored.remove(id);
         }
     }
 
     pub(crate) fn mirrors_are_old(&self) {
-        self.repositories.mirrored.lock().clear();
+        self.repositories.mirrored.clear();
     }
 
     /// Makes sure that the mirror on this replica is as new as what is known of the repository, which another replica
     /// may be the one to fetch.
     pub(super) async fn mirror_renew(&self, access: &GitAccess) -> Result<(), GitError> {
-        if self.repositories.mirrored.lock().contains(&access.id) {
-            return Ok(());
-        }
-        // Marked before: a move that is told of meanwhile counts.
-        self.repositories.mirrored.lock().insert(access.id);
-        self.mirror_take(access).await;
-        let fetched = self.git.fetch(access).await;
-        if fetched.is_err() {
-            self.repositories.mirrored.lock().remove(&access.id);
-        }
-        fetched.map(drop)
+        let fetch = async {
+            self.mirror_take(access).await;
+            self.git.fetch(access).await.map(drop)
+        };
+        self.repositories.mirrored.renew(access.id, fetch).await
+    }
+
+    /// The same, whatever is known: others may know more.
+    pub(super) async fn mirror_fetch(&self, access: &GitAccess) -> Result<(), GitError> {
+        self.repositories.mirrored.remove(access.id);
+        self.mirror_renew(access).await
     }
 }
 

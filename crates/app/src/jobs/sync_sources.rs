@@ -17,11 +17,26 @@ use super::fetch_turns::Asker;
 use crate::access::{Write, authorize_installation};
 use crate::app::App;
 use crate::ports::charts::{ChartPart, ChartPin, ComposeError, Composed, Composition, GitPart};
-use crate::ports::git::{CommitInfo, GitError, SourceSpec};
+use crate::ports::git::{Built, CommitInfo, GitAccess, GitError, SourceSpec};
 use crate::source::{ComposedService, ServiceRevise, SourceLimits};
 
 /// Services that are moved in one transaction at most.
 const MOVES: usize = 250;
+
+/// A commit at which a repository is read in the place of what its refs name.
+pub(super) struct At<'a> {
+    pub(super) repository: RepositoryId,
+    pub(super) access: &'a GitAccess,
+    pub(super) commit: &'a CommitInfo,
+    /// The refs that would lead to it.
+    pub(super) moves: &'a (dyn Fn(&GitRef) -> bool + Send + Sync),
+}
+
+impl At<'_> {
+    fn is_meant(&self, repository: RepositoryId, git: &GitRef) -> bool {
+        self.repository == repository && (self.moves)(git)
+    }
+}
 
 /// Services that are put together from the same places in the same way.
 pub(super) struct Group {
@@ -72,6 +87,25 @@ impl Group {
 
     pub(super) fn key(&self) -> String {
         self.question.key()
+    }
+
+    /// What of a repository is read at a commit that is looked at.
+    pub(super) fn read_at(&self, at: &At<'_>) -> Vec<SourceSpec> {
+        let Question { repository, git, chart, sources, .. } = &self.question;
+        let mut read = Vec::new();
+        if let Some((_, git)) = repository.zip(git.as_ref()).filter(|(id, git)| at.is_meant(*id, git)) {
+            let mut spec = SourceSpec::from(git);
+            if let Some(service) = self.services.first() {
+                spec.files.extend(service.rendering.beside(&git.folder));
+            }
+            read.push(spec);
+        }
+        let sources = sources.iter().map(|source| (source.repository_id, &source.git));
+        let chart = chart.as_ref().and_then(|chart| chart.repository.zip(chart.git.as_ref()));
+        for (_, git) in sources.chain(chart).filter(|(id, git)| at.is_meant(*id, git)) {
+            read.push(SourceSpec::from(git));
+        }
+        read
     }
 
     /// Who waits for a turn to look. What is in git only is asked of this machine.
@@ -126,8 +160,23 @@ struct Prepared {
     pin: Option<(String, String)>,
 }
 
+/// What services would be put together from if a repository were at a commit; nothing while another one is fetched for the first time.
+pub(super) async fn composition(
+    app: &App,
+    group: &Group,
+    at: &At<'_>,
+) -> Result<std::result::Result<Option<Composition>, GitError>> {
+    let prepared = prepare(app, group, Some(at)).await?;
+    Ok(prepared.map(|prepared| prepared.map(|prepared| prepared.composition)))
+}
+
+/// What a service's artifact is known by: the same files elsewhere are another one, because the layout is part of what an agent sees.
+pub(super) fn composed_digest(built: &Built) -> String {
+    format!("composed:{}:{}", built.digest, built.folder)
+}
+
 pub(super) async fn run(app: &App, group: &Group) -> Result<()> {
-    let prepared = match prepare(app, group).await? {
+    let prepared = match prepare(app, group, None).await? {
         Ok(Some(prepared)) => prepared,
         // A repository is being fetched for the first time, and tells when it is there.
         Ok(None) => return Ok(()),
@@ -154,7 +203,11 @@ pub(super) async fn run(app: &App, group: &Group) -> Result<()> {
     }
 }
 
-async fn prepare(app: &App, group: &Group) -> Result<std::result::Result<Option<Prepared>, GitError>> {
+async fn prepare(
+    app: &App,
+    group: &Group,
+    at: Option<&At<'_>>,
+) -> Result<std::result::Result<Option<Prepared>, GitError>> {
     let Question { repository, git, chart, files, sources, project, limits } = &group.question;
     let mut composition = Composition {
         files: files.clone(),
@@ -166,7 +219,7 @@ async fn prepare(app: &App, group: &Group) -> Result<std::result::Result<Option<
     };
     let mut commit = None;
     if let Some((repository, git)) = repository.zip(git.as_ref()) {
-        match part(app, repository, git).await? {
+        match part(app, repository, git, at).await? {
             Ok(Some((mut part, info))) => {
                 commit = Some(info);
                 if let (None, Some(service)) = (chart, group.services.first()) {
@@ -179,7 +232,7 @@ async fn prepare(app: &App, group: &Group) -> Result<std::result::Result<Option<
         }
     }
     for source in sources {
-        match part(app, source.repository_id, &source.git).await? {
+        match part(app, source.repository_id, &source.git, at).await? {
             Ok(Some((part, info))) => {
                 commit.get_or_insert(info);
                 composition.sources.push((source.path.clone(), part));
@@ -202,7 +255,7 @@ async fn prepare(app: &App, group: &Group) -> Result<std::result::Result<Option<
             pin = Some((key, chart_place(url, name.as_deref())));
         }
         Some(Chart { repository: Some(repository), git: Some(git), .. }) => {
-            match part(app, *repository, git).await? {
+            match part(app, *repository, git, at).await? {
                 Ok(Some((part, info))) => {
                     commit.get_or_insert(info);
                     composition.chart = Some(ChartPart::Git(part));
@@ -221,7 +274,13 @@ async fn part(
     app: &App,
     id: RepositoryId,
     git: &GitRef,
+    at: Option<&At<'_>>,
 ) -> Result<std::result::Result<Option<(GitPart, CommitInfo)>, GitError>> {
+    if let Some(At { access, commit, .. }) = at.filter(|at| at.is_meant(id, git)) {
+        let (access, sha) = ((*access).clone(), commit.sha.clone());
+        let part = GitPart { access, sha, source: SourceSpec::from(git) };
+        return Ok(Ok(Some((part, (*commit).clone()))));
+    }
     let Some(work) = app.store.repository_work(id).await? else {
         return Ok(Err(GitError::terminal("the git repository no longer exists; choose another")));
     };
@@ -269,8 +328,7 @@ async fn moved(
         }
         (None, None) => return Err(Error::internal("moving services", "they are made of nothing")),
     };
-    // The layout is part of what an agent sees: the same files elsewhere are another artifact.
-    let closure_digest = format!("composed:{}:{}", built.digest, built.folder);
+    let closure_digest = composed_digest(&built);
     let moves: Vec<ServiceRevise> = group
         .services
         .iter()

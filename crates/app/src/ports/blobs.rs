@@ -45,6 +45,12 @@ pub trait Blobs: Send + Sync + 'static {
     /// `spare` is longer than any time between storing a blob and naming it in the database.
     async fn collect(&self, live: HashSet<[u8; 32]>, spare: Duration) -> Result<u64>;
 
+    /// Removes those of these that were stored more than `spare` ago; how many those were.
+    ///
+    /// # Assumptions
+    /// Nothing names them, and that of [`Blobs::collect`].
+    async fn forget(&self, these: HashSet<[u8; 32]>, spare: Duration) -> Result<u64>;
+
     /// Keeps a note under a name, beside the blobs: no collection removes it. Both names are of letters, digits, `-` and `.`.
     ///
     /// # Errors

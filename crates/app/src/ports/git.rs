@@ -94,6 +94,17 @@ pub struct CommitInfo {
     pub at: DateTime<Utc>,
 }
 
+/// Who made what a source is at a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authors {
+    /// E-mail addresses of those who wrote and committed what changes it, as the commits say.
+    pub emails: Vec<String>,
+    /// All commits that were looked at, also those that do not change it: the last one of a pull request may be one of them.
+    pub commits: Vec<String>,
+    /// That is all of them; there are too many to tell otherwise.
+    pub is_whole: bool,
+}
+
 /// What a service takes from a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SourceSpec {
@@ -117,6 +128,32 @@ pub struct FolderFile {
     pub path: String,
     /// Its content.
     pub bytes: Vec<u8>,
+    /// It may be run.
+    pub executable: bool,
+}
+
+/// What a merge of two commits makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Merged {
+    /// The second one as it is: it holds all of the first.
+    Second,
+    /// This commit, which is on this replica alone, and goes from there within days.
+    Commit(String),
+    /// Nothing: these files are changed on both sides.
+    Conflicts(Vec<String>),
+    /// Nothing: no commit is before both.
+    Unrelated,
+    /// It cannot be told here.
+    Unknown,
+}
+
+/// A file as it would be at a commit that is not made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeChange {
+    /// Its path in the repository.
+    pub path: String,
+    /// Its content; it goes without.
+    pub content: Option<Vec<u8>>,
     /// It may be run.
     pub executable: bool,
 }
@@ -172,6 +209,19 @@ pub trait GitPort: Send + Sync + 'static {
         reference: Option<&str>,
     ) -> Result<(), GitError>;
 
+    /// Merges the second commit into the first, where nobody sees it.
+    async fn merge(&self, access: &GitAccess, first: &str, second: &str) -> Result<Merged, GitError>;
+
+    /// What these changes would make of a commit: another commit, which this replica's mirror has for a day and no reference leads to. The
+    /// same changes of the same commit are the same everywhere.
+    async fn overlay(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        message: &str,
+        changes: Vec<TreeChange>,
+    ) -> Result<CommitInfo, GitError>;
+
     /// Which of these sources reach one of these paths at a commit, each for itself.
     async fn reached(
         &self,
@@ -199,6 +249,16 @@ pub trait GitPort: Send + Sync + 'static {
 
     /// The files below a folder at a commit, `""` for the root, and nothing that they lead to. Links are left out.
     async fn folder(&self, access: &GitAccess, sha: &str, folder: &str) -> Result<Vec<FolderFile>, GitError>;
+
+    /// Who wrote and committed what changed a source in the commits that lead to this one and not to the applied one; in all that lead to this
+    /// one where the applied one does not.
+    async fn authors(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        applied: Option<&str>,
+        source: &SourceSpec,
+    ) -> Result<Authors, GitError>;
 
     /// Builds the artifact of a source at a commit and stores it, once per closure.
     async fn build(&self, access: &GitAccess, sha: &str, source: &SourceSpec) -> Result<Built, GitError>;

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use plural_core::pr_tree::Within;
 use plural_core::pull_request::PrStatus;
 use plural_core::pull_request_life::{PrChecks, PrMergeMethod, PrReviews};
 use plural_core::scm_connection::ScmConnection;
+use plural_core::scm_webhook::ScmWebhookScope;
 use plural_core::{Error, Result};
 use secrecy::SecretString;
 
@@ -159,18 +161,48 @@ pub struct HostPull {
     pub merge_commit: Option<String>,
 }
 
+/// How a branch of a host without pull requests stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostBranch {
+    /// Merged: the other branch has all of it. Closed: it is gone, and was not merged.
+    pub status: PrStatus,
+    /// The commit that it is at; nothing of one that is gone, or that has nothing of its own any more.
+    pub head: Option<String>,
+    /// The commit that the branch is at that it goes to.
+    pub base: String,
+}
+
 /// A git host through one connection.
 #[async_trait]
 pub trait Host: HostPulls {
     /// The commit that a branch is at.
     async fn head(&self, repository: &str, branch: &str) -> HostResult<String>;
-    /// All paths of a commit.
-    async fn tree(&self, repository: &str, commit: &str) -> HostResult<Vec<(String, HostEntry)>>;
+    /// Paths of a commit, of those folders that are looked into.
+    async fn tree(
+        &self,
+        repository: &str,
+        commit: &str,
+        within: &Within,
+    ) -> HostResult<Vec<(String, HostEntry)>>;
     /// A file of a commit.
     async fn read(&self, repository: &str, commit: &str, path: &str) -> HostResult<Vec<u8>>;
     /// Makes a commit, all of it or nothing; its id. [`HostCause::Moved`] when the base is elsewhere, [`HostCause::Conflict`] when the
     /// branch is there.
     async fn commit(&self, repository: &str, commit: &HostCommit) -> HostResult<String>;
+    /// Whether a commit is this one: on top of its parent alone, and with its message; nothing where the host does not tell.
+    async fn is_commit(&self, repository: &str, id: &str, commit: &HostCommit) -> HostResult<Option<bool>>;
+    /// Removes a branch while it is at this commit, else [`HostCause::Moved`]; one that is gone is no error.
+    async fn delete_branch(&self, repository: &str, branch: &str, at: &str) -> HostResult<()>;
+    /// How a branch, made with this commit and seen at another one last, stands over the one that it is to go into: for a host without pull
+    /// requests. [`HostCause::Conflict`] where that cannot be told any more.
+    async fn follow(
+        &self,
+        repository: &str,
+        branch: &str,
+        base: &str,
+        commit: &str,
+        last: Option<&str>,
+    ) -> HostResult<HostBranch>;
     /// Opens a pull request, or gives the one that is open for these branches.
     async fn open(&self, repository: &str, new: &HostNewPullRequest) -> HostResult<HostOpened>;
     /// The newest pull request of a branch whose text holds this, however it stands.
@@ -179,8 +211,8 @@ pub trait Host: HostPulls {
     async fn add_labels(&self, repository: &str, number: u64, labels: &[String]) -> HostResult<()>;
     /// A pull request as it stands now.
     async fn pull_request(&self, repository: &str, number: u64) -> HostResult<HostPull>;
-    /// The pull requests that are open, as many as are listed.
-    async fn open_pull_requests(&self, repository: &str) -> HostResult<Vec<HostPull>>;
+    /// The pull requests that are open, as many as are listed; and whether there are more.
+    async fn open_pull_requests(&self, repository: &str) -> HostResult<(Vec<HostPull>, bool)>;
     /// The checks of a commit; nothing where the host does not tell of them, or the credential may not see them.
     async fn checks(&self, repository: &str, commit: &str) -> HostResult<Option<PrChecks>>;
     /// What reviewers say; nothing where the host does not tell, or the credential may not see it.
@@ -188,8 +220,14 @@ pub trait Host: HostPulls {
     /// Merges while the head is this commit, else [`HostCause::Moved`].
     async fn merge(&self, repository: &str, number: u64, head: &str, method: PrMergeMethod)
     -> HostResult<()>;
+    /// Approves this head, with a text; [`HostCause::Moved`] when the head is another. Hosts refuse that to whoever opened it.
+    async fn approve(&self, repository: &str, number: u64, head: &str, text: &str) -> HostResult<()>;
     /// Closes without a merge; one that is merged is a conflict.
     async fn close(&self, repository: &str, number: u64) -> HostResult<()>;
+    /// Has a webhook that sends to this address and proves itself with the secret: makes it, or sets the secret of the one that is there.
+    async fn webhook_set(&self, scope: &ScmWebhookScope, url: &str, secret: &SecretString) -> HostResult<()>;
+    /// Removes the webhooks that send to this address; whether there was one.
+    async fn webhook_remove(&self, scope: &ScmWebhookScope, url: &str) -> HostResult<bool>;
 }
 
 /// Git hosts.

@@ -131,6 +131,8 @@ impl<'a> World<'a> {
             branch: None,
             context: Some(json!({"name": name}).to_string()),
             wait: Some(true),
+            idempotency_key: None,
+            secrets: None,
         };
         let made = self.house.api.client().send(&asked).await?;
         anyhow::ensure!(made.phase == Some(PrPhase::Opened), "it is not open: {made:?}");

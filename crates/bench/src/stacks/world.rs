@@ -182,7 +182,7 @@ pub(super) async fn create(api: &Api, attributes: Value) -> anyhow::Result<Strin
 
 /// The newest run of a stack.
 pub(super) async fn newest(api: &Api, stack: &str) -> anyhow::Result<Option<StackRun>> {
-    let list = ListStackRuns { id: stack.to_owned(), after: None, first: 1 };
+    let list = ListStackRuns { id: stack.to_owned(), after: None, first: 1, of: None };
     let runs = api.client().send(&list).await?.runs;
     Ok(runs.edges.into_iter().next().map(|edge| edge.node))
 }

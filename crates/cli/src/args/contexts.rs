@@ -58,6 +58,8 @@ pub(crate) struct ContextGetArgs {
     after_help = "Examples:
   plural cd contexts save network --file network.yaml
   plural cd contexts save database --file database.yaml --secrets-file secrets.yaml --project shop
+  plural cd contexts save network --import vpc/subnet --import zone=vpc/first_zone
+  plural cd contexts save database --import-sensitive password=db/master_password
   printf 'region: eu-west-1\\n' | plural cd contexts save network --file -"
 )]
 pub(crate) struct ContextSaveArgs {
@@ -72,6 +74,19 @@ pub(crate) struct ContextSaveArgs {
     /// JSON or YAML file that maps names to secret values; replaces all of them
     #[arg(long, value_name = "FILE")]
     pub(crate) secrets_file: Option<PathBuf>,
+
+    /// Output of a stack that it takes, as STACK/OUTPUT, or NAME=STACK/OUTPUT for another name; may be given several times. These
+    /// and those of --import-sensitive are all that it takes
+    #[arg(long = "import", value_name = "[NAME=]STACK/OUTPUT")]
+    pub(crate) imports: Vec<String>,
+
+    /// Output that it takes also where the tool calls it sensitive; needs the right to read the stack's state
+    #[arg(long = "import-sensitive", value_name = "[NAME=]STACK/OUTPUT")]
+    pub(crate) sensitive_imports: Vec<String>,
+
+    /// It takes no outputs any more
+    #[arg(long, conflicts_with_all = ["imports", "sensitive_imports"])]
+    pub(crate) no_imports: bool,
 
     /// Project that a new one belongs to (name or id); else the default project
     #[arg(long, value_name = "PROJECT")]

@@ -12,7 +12,7 @@ use super::{
     managed_namespace, project,
     read::{Document, Files, Problems, Secret},
     schema::{Field, Type},
-    service, stack, stack_definition,
+    service, service_context, stack, stack_definition,
     state::{Hidden, State, hide},
     sync_window,
     thing::Desired,
@@ -250,6 +250,7 @@ impl Resolver<'_> {
             Kind::ServiceContext => {
                 let name = super::state::text(&said, "name").unwrap_or(name).to_owned();
                 said.insert("name".into(), name.clone().into());
+                service_context::order_imports(&mut said);
                 name
             }
             Kind::ServiceDeployment => service::prepare(name, &mut said, &mut hidden, &mut wrong),

@@ -8,7 +8,7 @@ use super::{
     kind::{Info, Kind},
     project::{RECONCILIATION, id_attribute},
     schema::{Field, Type, field, refused},
-    state::{State, picked},
+    state::{State, picked, sorted},
     thing::{Desired, Live, Values},
 };
 use crate::error::CliError;
@@ -25,11 +25,23 @@ pub(super) static INFO: Info = Info {
 
 const CONFIG_MAP: &str = "`plural apply` reads no cluster; write the values in configuration";
 
+const IMPORTS: &[Field] = &[
+    field("stackRef", Type::Reference(Kind::InfrastructureStack), "The stack.").required(),
+    field("output", Type::Text, "Name of the output.").required(),
+    field("name", Type::Text, "The name that templates read; else the output's."),
+    field(
+        "sensitive",
+        Type::Bool,
+        "Take it also where the tool calls it sensitive. That needs the right to read the stack's state.",
+    ),
+];
+
 const FIELDS: &[Field] = &[
     field("name", Type::Text, "Unique name; else the document's."),
     field("configuration", Type::Json, "The mapping; all of it."),
     field("secretRef", Type::Secret, "Secret among the files with values that are never shown; all of them.")
         .hidden(),
+    field("imports", Type::List(IMPORTS), "Outputs of stacks that it takes; all of them.").added(),
     field(
         "projectRef",
         Type::Reference(Kind::Project),
@@ -48,6 +60,17 @@ pub(super) async fn read(key: &str, console: &mut Console<'_>) -> Result<Option<
         state.extend(
             console.key(Kind::Project, &project).await?.map(|name| ("projectRef".into(), name.into())),
         );
+    }
+    let imports = answer.get("imports").and_then(Value::as_array).into_iter().flatten();
+    let imports = imports.filter_map(|import| {
+        let mut one = picked(import, &["output", "name", "sensitive"]);
+        one.insert("stackRef".into(), text(import.get("stack")?, "name")?.into());
+        Some(Value::Object(one))
+    });
+    let imports: Vec<Value> = imports.collect();
+    if !imports.is_empty() {
+        state.insert("imports".into(), imports.into());
+        order_imports(&mut state);
     }
     let mut live = Live::new(Kind::ServiceContext, key, &answer, &state);
     let names: Vec<&str> = answer
@@ -82,6 +105,32 @@ pub(super) fn values(live: &Live, desired: &Desired) -> Values {
     }
 }
 
+/// Puts imports in the order in which they are compared, without what is so by itself.
+pub(super) fn order_imports(state: &mut State) {
+    let Some(Value::Array(all)) = state.get_mut("imports") else { return };
+    for one in all.iter_mut().filter_map(Value::as_object_mut) {
+        if one.get("name") == one.get("output") {
+            one.remove("name");
+        }
+        if one.get("sensitive") == Some(&Value::Bool(false)) {
+            one.remove("sensitive");
+        }
+    }
+    *all = sorted(Some(&all.clone().into())).as_array().cloned().unwrap_or_default();
+}
+
+async fn imports(state: &State, console: &mut Console<'_>) -> Result<Value, CliError> {
+    let mut all = Vec::new();
+    for import in state.get("imports").and_then(Value::as_array).into_iter().flatten() {
+        let Some(stack) = text(import, "stackRef") else { continue };
+        let stack_id = console.known_id(Kind::InfrastructureStack, &stack).await?;
+        let mut one = picked(import, &["output", "name", "sensitive"]);
+        one.insert("stackId".into(), stack_id.into());
+        all.push(Value::Object(one));
+    }
+    Ok(all.into())
+}
+
 fn attributes(state: &State, desired: &Desired) -> State {
     let configuration = state.get("configuration").cloned().unwrap_or_else(|| json!({}));
     let mut attributes = State::new();
@@ -104,17 +153,22 @@ pub(super) async fn make(
     console: &mut Console<'_>,
 ) -> Result<Value, CliError> {
     let mut attributes = attributes(state, desired);
+    attributes.insert("imports".into(), imports(state, console).await?);
     attributes.extend(id_attribute(state, console).await?);
     console.send(SaveContext(json!({"name": desired.key, "attributes": attributes}))).await
 }
 
 pub(super) async fn change(
-    _live: &Live,
+    live: &Live,
     merged: &State,
     desired: &Desired,
     console: &mut Console<'_>,
 ) -> Result<Value, CliError> {
-    let attributes = attributes(merged, desired);
+    let mut attributes = attributes(merged, desired);
+    if merged.get("imports") != live.state.get("imports") {
+        // Rights are asked for what is named: those that stay are not asked for again.
+        attributes.insert("imports".into(), imports(merged, console).await?);
+    }
     console.send(SaveContext(json!({"name": desired.key, "attributes": attributes}))).await
 }
 

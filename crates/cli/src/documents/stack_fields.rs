@@ -36,7 +36,7 @@ const TERRAFORM: &[Field] = &[
     field("refresh", Type::Bool, "Look at the real world before planning.").on(),
     field("approveEmpty", Type::Bool, NO_WAIT),
     field("tofu", Type::Bool, "Run tofu; false runs terraform.").on(),
-    field("tofuRegistry", Type::Bool, "Kept for other clients; the tool's own settings decide."),
+    refused("tofuRegistry", "the code, or a file with the tool's settings, names its registry; leave it out"),
 ];
 
 const TERRAGRUNT: &[Field] = &[
@@ -213,7 +213,7 @@ pub(super) const STACK: &[Field] = &[
     field(
         "forbidSelfApproval",
         Type::Bool,
-        "Whoever started a run or last changed the stack is none of them.",
+        "Whoever started a run, last changed the stack or wrote its code is none of them.",
     )
     .added(),
     field("approvalExpiry", Type::Span, "A plan that waits, and its approvals, end after this time.").added(),

@@ -373,6 +373,37 @@ async fn a_service_imports_stacks_of_the_console_and_of_the_files() {
 }
 
 #[tokio::test]
+async fn a_context_takes_outputs_of_stacks_of_the_console_and_of_the_files() {
+    let f = with_fleet().await;
+    let taking = |imports: &str| {
+        format!(
+            "apiVersion: deployments.plural.sh/v1alpha1\nkind: ServiceContext\nmetadata: {{name: network}}\n\
+             spec:\n  configuration: {{region: eu}}\n  imports: {imports}\n\
+             ---\napiVersion: deployments.plural.sh/v1alpha1\nkind: InfrastructureStack\nmetadata: {{name: dns}}\n\
+             spec: {{type: TERRAFORM}}\n"
+        )
+    };
+    let two = "[{stackRef: {name: dns}, output: zone, sensitive: true}, {stackRef: {name: dns}, output: id, name: zone_id}]";
+    f.write("fleet.yaml", &taking(two));
+    let done = f.ok("apply -f DIR").await;
+    assert_eq!(done, "infrastructurestack/dns created\nservicecontext/network created\n");
+    let again = f.ok("apply -f DIR").await;
+    assert!(again.lines().all(|line| line.ends_with(" unchanged")), "{again}");
+    let printed = f.ok("get ctx network -o yaml").await;
+    for part in ["output: zone", "sensitive: true", "name: zone_id", "name: dns"] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
+    // What the document does not name stays; an empty list takes all away.
+    let silent = taking(two).lines().filter(|line| !line.contains("imports")).collect::<Vec<_>>().join("\n");
+    f.write("fleet.yaml", &silent);
+    f.ok("apply -f DIR").await;
+    assert_eq!(f.w.json("cd contexts get network").await["imports"].as_array().map(Vec::len), Some(2));
+    f.write("fleet.yaml", &taking("[]"));
+    f.ok("apply -f DIR").await;
+    assert_eq!(f.w.json("cd contexts get network").await["imports"], serde_json::json!([]));
+}
+
+#[tokio::test]
 async fn every_problem_is_told_with_its_line_before_anything_is_changed() {
     let f = with_fleet().await;
     f.write(

@@ -120,7 +120,7 @@ async fn a_command_line_that_makes_no_sense_ends_with_2_on_stderr() {
 /// What ends something that does not come back asks first, and a script says `--yes`.
 #[test]
 fn what_does_not_come_back_is_asked_about() {
-    const ENDS: [&str; 23] = [
+    const ENDS: [&str; 24] = [
         "close",
         "merge",
         "release",
@@ -142,6 +142,7 @@ fn what_does_not_come_back_is_asked_about() {
         "rotate-token",
         "suspend",
         "unlock",
+        "unregister",
         "untie",
         "apply",
     ];

@@ -19,6 +19,7 @@ mod original;
 mod output;
 mod pr;
 mod pr_automations;
+mod pr_governances;
 mod pr_instances;
 mod pr_life;
 mod pr_open;

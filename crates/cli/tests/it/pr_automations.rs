@@ -30,8 +30,15 @@ async fn server() -> Server {
     let all = json!({
         "connection": {"name": "github"}, "mayCreate": false, "lua": null, "vendor": {"helm": null},
         "creates": {"templates": [{"source": "templates/a.yaml", "destination": "apps/a.yaml"}]},
-        "updates": {"regexReplacements": [], "yamlOverlays": [{"file": "kustomization.yaml"}], "files": []},
+        "updates": {"regexReplacements": [], "yamlOverlays": [{"file": "kustomization.yaml"}], "files": [], "edits": [
+            {"file": "values.yaml", "edit": {"op": "set", "path": "spec.replicas", "value": 2}},
+            {"file": "a.json", "edit": {"op": "delete", "path": "old"}},
+            {"file": "main.tf", "edit": {"op": "block", "block": "module", "labels": ["web\n"], "value": {}}},
+            {"file": "b.yaml", "edit": {"op": "put"}},
+        ]},
+        "confirmation": {"text": "It costs money.", "checklist": [{"label": "I asked"}]},
         "deletes": {"files": [], "folders": ["old"]},
+        "mergeWindows": [{"kind": "DENY", "schedule": "0 0 24 12 *", "duration": 172_800, "timeZone": "UTC"}],
     });
     Server::start()
         .await
@@ -73,6 +80,62 @@ async fn a_resource_of_a_public_scaffold_becomes_an_automation() {
 }
 
 #[tokio::test]
+async fn edits_documents_and_verbatim_answers_are_told_as_the_file_has_them() {
+    let server = server().await;
+    let text = "\
+name: c
+title: a
+message: b
+scmConnectionRef: {name: github}
+configuration:
+  - {name: kind, type: INT, default: 3}
+  - {name: more, type: STRING, condition: {field: kind, operation: EQ, value: 3}}
+creates:
+  templates:
+    - {source: a.yaml, destination: b.yaml, external: false, verbatim: [more]}
+updates:
+  yamlOverlays:
+    - {file: c.yaml, yaml: 'a: 1', document: {kind: Service, name: web}}
+  edits:
+    - file: values.yaml
+      document: {index: 0}
+      edit: {op: set, path: 'spec.containers[name=web].args[0]', value: '{{ context.kind }}'}
+    - {file: Pipfile, format: toml, edit: {op: delete, path: old}}
+";
+    let made = Person::of(&server.url).piping(text).run("pr automations create --file - -o name").await;
+    assert_eq!(made.code, 0, "{}", made.err);
+    let told = &server.asked("AddPrAutomation")[0]["attributes"];
+    assert_eq!(told["configuration"][1]["condition"]["value"], "3");
+    assert_eq!(told["creates"]["templates"][0]["verbatim"], json!(["more"]));
+    assert_eq!(told["updates"]["yamlOverlays"][0]["document"], json!({"kind": "Service", "name": "web"}));
+    let edit =
+        json!({"op": "set", "path": "spec.containers[name=web].args[0]", "value": "{{ context.kind }}"});
+    let edits = json!([
+        {"file": "values.yaml", "document": {"index": 0}, "edit": edit},
+        {"file": "Pipfile", "format": "toml", "edit": {"op": "delete", "path": "old"}},
+    ]);
+    assert_eq!(told["updates"]["edits"], edits);
+    for (edit, why) in [
+        ("{file: a.yaml, edit: {op: put, path: a}}", "unknown variant"),
+        ("{file: a.yaml, edit: {op: set, path: 'a[', value: 1}}", "is no path"),
+        ("{file: Makefile, edit: {op: delete, path: a}}", "must be yaml, json, toml or hcl"),
+        ("{file: a.json, document: {index: 0}, edit: {op: delete, path: a}}", "fits YAML alone"),
+        ("{file: a.yaml, edit: {op: block, block: module}}", "fits HCL alone"),
+        ("{file: ../a.yaml, edit: {op: delete, path: a}}", "must not leave the repository"),
+    ] {
+        let text = format!(
+            "name: c\ntitle: a\nmessage: b\nscmConnectionRef: {{name: github}}\nupdates: {{edits: [{edit}]}}\n"
+        );
+        let refused = Person::of(&server.url).piping(&text).run("pr automations create --file -").await;
+        assert!(refused.code == 2 && refused.err.contains(why), "{edit}: {} {}", refused.code, refused.err);
+    }
+    let flow = "name: c\ntitle: a\nmessage: b\nscmConnectionRef: {name: github}\nconfiguration: [{name: team, type: FLOW}]\n";
+    let refused = Person::of(&server.url).piping(flow).run("pr automations create --file -").await;
+    assert!(refused.code == 2 && refused.err.contains("asks for a FLOW"), "{}", refused.err);
+    assert_eq!(server.asked("AddPrAutomation").len(), 1);
+}
+
+#[tokio::test]
 async fn what_is_no_automation_is_refused_before_it_is_told() {
     let server = server().await;
     for (text, why) in [
@@ -99,6 +162,26 @@ async fn what_is_no_automation_is_refused_before_it_is_told() {
             "name: c\ntitle: a\nmessage: b\nscmConnectionRef: {name: github}\nrepositoryRef: {name: scaffolds}\n",
             "--repository",
         ),
+        (
+            "name: c\ntitle: a\nmessage: b\nscmConnectionRef: {name: github}\nmergeWindows: [{schedule: 0 9 * *, duration: 60}]\n",
+            "must have five fields",
+        ),
+        (
+            "name: c\ntitle: a\nmessage: b\nscmConnectionRef: {name: github}\nmergeWindows: [{schedule: 0 9 * * *, duration: 0}]\n",
+            "from one minute to seven days",
+        ),
+        (
+            "name: c\ntitle: a\nmessage: b\nscmConnectionRef: {name: github}\nmergeWindows: [{schedule: 0 9 * * *, duration: 60, timeZone: Mars}]\n",
+            "Europe/Berlin",
+        ),
+        (
+            "name: c\ntitle: a\nmessage: b\nscmConnectionRef: {name: github}\nmergeWindows: []\nmergeCron: 0 9 * * *\n",
+            "give one of the two",
+        ),
+        (
+            "name: c\ntitle: a\nmessage: b\nscmConnectionRef: {name: github}\nmergeCron: soon\n",
+            "must have five fields",
+        ),
     ] {
         let person = Person::of(&server.url).piping(text);
         let refused = person.run("pr automations create --file -").await;
@@ -108,6 +191,28 @@ async fn what_is_no_automation_is_refused_before_it_is_told() {
     let nothing = Person::of(&server.url).run("pr automations update add-service").await;
     assert!(nothing.code == 2 && nothing.err.contains("nothing to change"), "{}", nothing.err);
     assert!(server.asked("AddPrAutomation").is_empty() && server.asked("ChangePrAutomation").is_empty());
+}
+
+#[tokio::test]
+async fn windows_are_told_as_the_file_has_them() {
+    let server = server().await;
+    let windows = "- {schedule: 0 22 * * mon-fri, duration: 14400, timeZone: Europe/Berlin}\n- {kind: DENY, schedule: 0 0 24 12 *, duration: 172800}";
+    let text = format!(
+        "name: c\ntitle: a\nmessage: b\nscmConnectionRef: {{name: github}}\nmergeWindows:\n{windows}\n"
+    );
+    let made = Person::of(&server.url).piping(&text).run("pr automations create --file - -o name").await;
+    assert_eq!(made.code, 0, "{}", made.err);
+    let cron = Person::of(&server.url).piping("mergeCron: 0 9 * * 1-5\n");
+    let changed = cron.run("pr automations update add-service --file - -o name").await;
+    assert_eq!(changed.code, 0, "{}", changed.err);
+    assert_eq!(
+        server.asked("AddPrAutomation")[0]["attributes"]["mergeWindows"],
+        json!([
+            {"schedule": "0 22 * * mon-fri", "duration": 14_400, "timeZone": "Europe/Berlin"},
+            {"kind": "DENY", "schedule": "0 0 24 12 *", "duration": 172_800},
+        ])
+    );
+    assert_eq!(server.asked("ChangePrAutomation")[0]["attributes"], json!({"mergeCron": "0 9 * * 1-5"}));
 }
 
 #[tokio::test]
@@ -125,7 +230,14 @@ async fn an_automation_is_listed_described_changed_and_deleted() {
         "name STRING: What it is called",
         "makes apps/a.yaml of templates/a.yaml",
         "changes kustomization.yaml",
+        "sets spec.replicas in values.yaml",
+        "takes old in a.json away",
+        "makes or sets the block module web",
+        "changes b.yaml",
+        "To confirm: It costs money.",
+        "To tick: I asked",
         "takes old away",
+        "Merge window: deny 0 0 24 12 * for 48h in UTC",
     ] {
         assert!(told.out.contains(words), "{words}: {}", told.out);
     }

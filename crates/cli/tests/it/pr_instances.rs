@@ -116,6 +116,17 @@ async fn an_upgrade_is_asked_with_answers_and_a_dry_run_writes_nothing() {
         (&json!(ID), &json!(true), &json!(true))
     );
 
+    assert_eq!(asked["overwrite"], json!(false));
+
+    let told = person.run(&format!("pr upgrade {ID} --overwrite --dry-run")).await;
+    assert_eq!((told.code, told.out.as_str()), (0, PATCH), "{}", told.err);
+    let previewed = server.asked("PreviewPrInstanceUpgrade");
+    assert_eq!((&previewed[0]["overwrite"], &previewed[1]["overwrite"]), (&json!(false), &json!(true)));
+    assert_eq!(person.run(&format!("pr upgrade {ID} --overwrite")).await.code, 0);
+    assert_eq!(server.asked("UpgradePrInstance")[1]["overwrite"], json!(true));
+    let all = person.run("pr upgrade --automation add-service --overwrite").await;
+    assert_eq!(all.code, 2, "what is overwritten is looked at one by one: {}", all.err);
+
     let told = person.run("pr upgrade --automation add-service --dry-run").await;
     assert!(told.code == 0 && told.err.contains("1 would be upgraded"), "{}", told.err);
     assert!(server.asked("UpgradePrInstances").is_empty());

@@ -1,4 +1,4 @@
-//! `plural pr describe`, `merge`, `close` and `refresh`: what the console is asked, and what a person is told.
+//! `plural pr describe`, `merge`, `windows`, `close` and `refresh`: what the console is asked, and what a person is told.
 
 use serde_json::{Value, json};
 
@@ -13,10 +13,32 @@ fn known() -> Value {
         "creator": "ada@example.com", "author": "plural-bot", "ref": "add-shop", "base": "main", "repository": "acme/shop",
         "labels": ["infra"], "head": HEAD, "draft": false, "fork": true, "mergeCommit": null, "readAt": "2026-01-01T00:00:00Z",
         "readError": null, "insertedAt": null, "updatedAt": null,
-        "checks": {"state": "FAILED", "passed": 2, "failed": 1, "pending": 0},
+        "checks": {"state": "FAILED", "passed": 2, "failed": 1, "pending": 0, "incomplete": true},
         "reviews": {"approved": 1, "changesRequested": 0}, "project": null, "stack": null, "cluster": null,
         "service": {"id": ID, "name": "shop", "cluster": null},
+        "secret": {
+            "namespace": "apps", "name": "db", "state": "DUE", "message": "namespace apps is not there\u{1b}[2J yet", "updatedAt": null,
+            "cluster": {"id": ID, "name": "Blue", "handle": "blue"}, "entries": [{"name": "password", "generated": true}],
+        },
+        "merging": {
+            "open": false, "opensAt": "2026-11-23T21:00:00Z", "wish": null,
+            "windows": [{"kind": "ALLOW", "schedule": "0 22 * * mon-fri", "duration": 16_200, "timeZone": "Europe/Berlin"}],
+        },
+        "governance": {
+            "phase": "CONFIRM", "head": HEAD, "confirmed": null, "refused": true, "message": "not on a\u{1b}[2J Friday",
+            "governance": {"id": ID, "name": "board"},
+        },
     })
+}
+
+/// One that somebody has merged in its window.
+fn waiting() -> Value {
+    let mut waiting = known();
+    waiting["merging"]["wish"] = json!({
+        "by": "ada@example.com", "head": HEAD, "method": "SQUASH", "askedAt": "2026-11-23T12:00:00Z",
+        "dueAt": "2026-11-23T21:00:00Z", "error": null, "dropped": null,
+    });
+    waiting
 }
 
 async fn server() -> Server {
@@ -47,13 +69,21 @@ async fn one_is_described_by_id_or_address() {
         assert_eq!(told.code, 0, "{name}: {}", told.err);
         for line in [
             "Status: OPEN",
-            "Checks: 1 of 3 failed",
+            "Checks: 1 of 3 failed, and more that are not read",
             "Reviews: 1 approved",
             "Service: shop",
             "From a fork: yes",
+            "Secret: apps/db on blue (password)",
+            "Secret is: DUE",
         ] {
             assert!(told.out.lines().any(|found| found == line), "{name}: {line}: {}", told.out);
         }
+        let governed = told.out.lines().find(|line| line.starts_with("Governance: "));
+        assert!(
+            governed.is_some_and(|line| line.starts_with("Governance: board says no: not on a")),
+            "{}",
+            told.out
+        );
         assert!(!told.out.contains('\u{1b}'), "{}", told.out);
     }
     assert_eq!(server.asked("ListPullRequests")[0]["q"], URL);
@@ -81,8 +111,66 @@ async fn a_merge_is_bound_to_the_head_that_is_shown() {
     let merged = person.run(&format!("pr merge {ID} --head {other} --yes -o name")).await;
     assert_eq!(merged.out, format!("pull-request/{ID}\n"), "{}", merged.err);
     let asked = server.asked("MergePullRequest");
-    assert_eq!(asked[0], json!({"id": ID, "head": HEAD, "method": "SQUASH"}));
-    assert_eq!(asked[1], json!({"id": ID, "head": other, "method": "MERGE"}));
+    assert_eq!(asked[0], json!({"id": ID, "head": HEAD, "method": "SQUASH", "inWindow": false}));
+    assert_eq!(asked[1], json!({"id": ID, "head": other, "method": "MERGE", "inWindow": false}));
+}
+
+#[tokio::test]
+async fn a_merge_waits_for_a_window_and_is_cancelled() {
+    let mut dropped = waiting();
+    dropped["merging"]["wish"]["dropped"] = json!("its head is another now");
+    let server = Server::start()
+        .await
+        .data("GetPullRequest", "pullRequest", &dropped)
+        .data("MergePullRequest", "mergePullRequest", &waiting())
+        .data("CancelPullRequestMerge", "cancelPullRequestMerge", &known());
+    let person = Person::of(&server.url);
+    let waits = person.run(&format!("pr merge {ID} --method squash --in-window --yes")).await;
+    assert_eq!(waits.code, 0, "{}", waits.err);
+    assert!(waits.err.contains("it is merged at 2026-11-23T21:00:00+00:00"), "{}", waits.err);
+    let asked = server.asked("MergePullRequest");
+    assert_eq!(asked, [json!({"id": ID, "head": HEAD, "method": "SQUASH", "inWindow": true})]);
+    let told = person.run(&format!("pr describe {ID}")).await;
+    for line in [
+        "Merge window: allow 0 22 * * mon-fri for 4h30m in Europe/Berlin",
+        "May be merged: from 2026-11-23T21:00:00+00:00",
+        "Not merged any more: 0123456789ab, for ada@example.com: its head is another now",
+    ] {
+        assert!(told.out.lines().any(|found| found == line), "{line}: {}", told.out);
+    }
+    let told = person.run(&format!("pr describe {ID} -o json")).await;
+    let told: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(told["merging"]["wish"]["head"], HEAD, "{told}");
+    let cancelled = person.run(&format!("pr merge {ID} --cancel")).await;
+    assert_eq!(cancelled.code, 0, "{}", cancelled.err);
+    assert_eq!(server.asked("CancelPullRequestMerge"), [json!({"id": ID})]);
+    assert_eq!(server.asked("MergePullRequest").len(), 1, "nothing is merged by that");
+    let both = person.run(&format!("pr merge {ID} --cancel --in-window")).await;
+    assert_eq!(both.code, 2, "{}", both.err);
+}
+
+#[tokio::test]
+async fn one_gets_another_window_or_none() {
+    let server =
+        server().await.data("UpdatePullRequestMergeWindows", "updatePullRequestMergeWindows", &known());
+    let person = Person::of(&server.url);
+    let window = ["--schedule", "0 22 * * mon-fri", "--duration", "4h30m", "--time-zone", "Europe/Berlin"];
+    let mut line = vec!["pr", "windows", ID];
+    line.extend(window);
+    let changed = person.run_words(&line).await;
+    assert_eq!(changed.code, 0, "{}", changed.err);
+    assert!(changed.err.contains("may be merged: from 2026-11-23"), "{}", changed.err);
+    let none = person.run(&format!("pr windows {ID} --none")).await;
+    assert_eq!(none.code, 0, "{}", none.err);
+    let window = json!({"kind": "ALLOW", "schedule": "0 22 * * mon-fri", "duration": 16_200, "timeZone": "Europe/Berlin"});
+    assert_eq!(
+        server.asked("UpdatePullRequestMergeWindows"),
+        [json!({"id": ID, "mergeWindows": [window]}), json!({"id": ID, "mergeWindows": []})]
+    );
+    for odd in ["", "--none --schedule @daily", "--schedule @daily --duration 0s --kind never"] {
+        let refused = person.run(&format!("pr windows {ID} {odd}")).await;
+        assert_eq!(refused.code, 2, "{odd}: {}", refused.err);
+    }
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ fn plan(phase: &str) -> Value {
     let cluster = json!({"handle": "blue", "services": 2, "waiting": 0, "failed": 1, "away": 0, "late": 0, "counts": counts(2, 1)});
     json!({
         "id": ID, "phase": phase, "error": (phase == "FAILED").then_some("cannot find gone"), "ref": "feature", "base": "main",
-        "sha": "4f2c1e9a7b", "message": "Change it", "untouched": 7, "composed": 1, "omitted": 0, "deadlineAt": null,
+        "sha": "4f2c1e9a7b", "baseSha": "ab12cd34ef", "merged": true, "message": "Change it", "untouched": 7, "composed": 1, "omitted": 0, "deadlineAt": null,
         "creator": "ada@example.com", "insertedAt": null, "updatedAt": null,
         "reach": {"counts": counts(2, 1), "clusters": [cluster], "parts": parts},
     })
@@ -40,9 +40,13 @@ async fn a_plan_is_told_by_service() {
     let line = format!("pr plan {REPOSITORY} --commit feature --base main --watch");
     let told = person.run(&line).await;
     assert_eq!(told.code, 0, "{}", told.err);
-    for words in
-        ["commit 4f2c1e9a7b reaches 2 services on 1 cluster", "2 created", "1 blocked", "several sources"]
-    {
+    for words in [
+        "commit 4f2c1e9a7b reaches 2 services on 1 cluster",
+        "planned as merged into main at ab12cd34ef",
+        "2 created",
+        "1 blocked",
+        "several sources",
+    ] {
         assert!(told.err.contains(words), "{words}: {}", told.err);
     }
     let web = told.out.lines().find(|line| line.contains("web")).unwrap_or_default();

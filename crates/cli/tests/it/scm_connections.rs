@@ -127,3 +127,35 @@ async fn a_webhook_is_made_for_a_connection() {
     let expected = json!({"hmac": "0123456789abcdef", "type": "GITEA", "owner": "acme", "connectionId": ID});
     assert_eq!(server.asked("CreateScmWebhookPointer"), [json!({"attributes": expected})]);
 }
+
+#[tokio::test]
+async fn a_webhook_is_registered_for_one_thing() {
+    let webhook = json!({
+        "id": ID, "name": "gitea/acme", "externalId": "abc", "type": "GITEA", "owner": "acme",
+        "url": "https://console.example.com/ext/v1/webhooks/gitea/abc", "insertedAt": null,
+        "connection": {"id": ID, "name": "forge"},
+    });
+    let server = Server::start()
+        .await
+        .data("GetScmConnection", "scmConnection", &connection())
+        .data("RegisterScmWebhook", "registerScmWebhook", &webhook)
+        .data("UnregisterScmWebhook", "unregisterScmWebhook", &webhook);
+    let person = Person::of(&server.url);
+    let done = person.run("cd scm-webhooks register forge --repository acme/shop -o json").await;
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(done.out.contains("/ext/v1/webhooks/gitea/abc"), "{}", done.out);
+    let expected = json!({"connectionId": ID, "repository": "acme/shop", "organization": null});
+    assert_eq!(server.asked("RegisterScmWebhook"), [expected]);
+    for line in [
+        "cd scm-webhooks register forge",
+        "cd scm-webhooks register forge --repository acme/shop --organization acme",
+        "cd scm-webhooks unregister forge --organization acme",
+    ] {
+        let done = person.run(line).await;
+        assert_eq!(done.code, 2, "{line}: {}", done.text());
+    }
+    let done = person.run("cd scm-webhooks unregister forge --organization acme --yes").await;
+    assert_eq!(done.code, 0, "{}", done.err);
+    let expected = json!({"connectionId": ID, "repository": null, "organization": "acme"});
+    assert_eq!(server.asked("UnregisterScmWebhook"), [expected]);
+}

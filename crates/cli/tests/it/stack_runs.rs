@@ -210,6 +210,11 @@ async fn runs_are_found_by_number_id_and_stack() {
         let listed = person.run(line).await;
         assert!(listed.code == 0 && listed.out.contains("+2 ~0 -1"), "{listed:?}");
     }
+    // Those of the stack itself, unless all are asked for.
+    let of = || server.asked("ListStackRuns").last().map(|asked| asked["of"].clone());
+    assert_eq!(of(), Some(json!(["STACK"])));
+    assert_eq!(person.run("cd stacks runs network --all").await.code, 0);
+    assert_eq!(of(), Some(Value::Null));
 }
 
 #[tokio::test]

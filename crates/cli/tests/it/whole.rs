@@ -160,6 +160,31 @@ async fn contexts_dependencies_and_canaries() {
     let unknown = w.fails("cd services update blue/web --import nowhere").await;
     assert!(unknown.contains("stack \"nowhere\" not found"), "{unknown}");
     w.ok("cd services update blue/web --no-imports").await;
+
+    // A context takes outputs as well, under names of its own.
+    let saved =
+        w.ok("cd contexts save network --import host=net/address --import-sensitive db/password").await;
+    assert!(saved.contains("host=net/address, password=db/password"), "{saved}");
+    let network = w.json("cd contexts get network").await;
+    assert_eq!(
+        (
+            &network["imports"][0]["stack"]["name"],
+            &network["imports"][0]["sensitive"],
+            &network["imports"][1]["sensitive"]
+        ),
+        (&"net".into(), &false.into(), &true.into()),
+        "{network}"
+    );
+    let used = w.fails("cd stacks detach net --yes").await;
+    assert!(used.contains("contexts take outputs of the stack: network"), "{used}");
+    let unclear = w.person.run("cd contexts save network --import net").await;
+    assert_eq!(unclear.code, 2, "{}", unclear.err);
+    assert!(unclear.err.contains("names no output of a stack"), "{}", unclear.err);
+    assert!(unclear.err.contains("STACK/OUTPUT"), "{}", unclear.err);
+    let twice = w.fails("cd contexts save network --import host=net/a --import host=net/b").await;
+    assert!(twice.contains("two outputs are taken as \"host\""), "{twice}");
+    w.ok("cd contexts save network --no-imports").await;
+    assert_eq!(w.json("cd contexts get network").await["imports"], serde_json::json!([]));
     assert_eq!(w.json("cd services describe blue/web").await["imports"], serde_json::json!([]));
 
     // Windows of everything at once, each with what it is of.

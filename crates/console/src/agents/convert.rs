@@ -279,7 +279,7 @@ fn namespace_content(content: NamespaceContent) -> v1::ManagedNamespace {
 }
 
 fn cluster_data(data: ClusterData) -> v1::ClusterData {
-    let ClusterData { id, name, handle, distro, version, tags, metadata } = data;
+    let ClusterData { id, name, handle, distro, version, tags, metadata, secrets } = data;
     v1::ClusterData {
         id: id.to_string(),
         name,
@@ -288,6 +288,7 @@ fn cluster_data(data: ClusterData) -> v1::ClusterData {
         version,
         tags: tags.into_iter().collect(),
         metadata_json: serde_json::Value::Object(metadata).to_string(),
+        secrets,
     }
 }
 
@@ -526,6 +527,7 @@ mod tests {
                 version: "1.36".into(),
                 tags: [("env".to_owned(), "prod".to_owned())].into(),
                 metadata: serde_json::Map::new(),
+                secrets: 0,
             }),
             forgotten: vec![
                 WorkRef::service(ServiceId::new()),

@@ -29,8 +29,9 @@ const CONNECT: &str = "5s";
 const REQUEST: &str = "60s";
 /// How long a request is tried again before its caller is told; callers try again by themselves.
 const TRIES: Duration = Duration::from_secs(10);
-/// What was stored longer ago is stored again when it is asked for, so that no collection finds it old.
-const YOUNG: Duration = Duration::from_hours(1);
+/// What was stored longer ago is stored again when it is asked for, so that no collection finds it old: less than what those of previews
+/// spare, by more than a job takes.
+const YOUNG: Duration = Duration::from_mins(30);
 /// Blobs that are removed at once.
 const REMOVALS: usize = 8;
 
@@ -201,6 +202,31 @@ impl S3Blobs {
     }
 }
 
+impl S3Blobs {
+    async fn forget_old(&self, these: HashSet<Digest>, spare: Duration) -> Result<u64, Error> {
+        let doing = || "cannot remove blobs".to_owned();
+        let mut removed = 0;
+        for digest in these {
+            let path = self.path(digest);
+            let found = match self.store.head(&path).await {
+                Ok(found) => found,
+                Err(object_store::Error::NotFound { .. }) => continue,
+                Err(error) => return Err(away(doing(), &error)),
+            };
+            if age(&found) < spare {
+                continue;
+            }
+            match self.store.delete(&path).await {
+                Ok(()) => removed += 1,
+                Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(away(doing(), &error)),
+            }
+            self.memory.remove(&digest);
+        }
+        Ok(removed)
+    }
+}
+
 impl BlobStore for S3Blobs {
     fn put(&self, digest: Digest, content: Vec<u8>) -> Answer<'_, Stored> {
         Box::pin(self.store(digest, content))
@@ -236,6 +262,10 @@ impl BlobStore for S3Blobs {
 
     fn collect(&self, live: HashSet<Digest>, spare: Duration) -> Answer<'_, Collected> {
         Box::pin(self.sweep(live, spare))
+    }
+
+    fn forget(&self, these: HashSet<Digest>, spare: Duration) -> Answer<'_, u64> {
+        Box::pin(self.forget_old(these, spare))
     }
 
     fn put_note(&self, folder: &str, name: &str, content: Vec<u8>) -> Answer<'_, ()> {
@@ -369,6 +399,20 @@ mod tests {
         let rest = one.collect(live.clone(), Duration::ZERO).await.unwrap();
         assert!(rest.removed < 15, "{rest:?}");
         assert_eq!(server.keys().len(), live.len());
+    }
+
+    #[tokio::test]
+    async fn what_is_forgotten_by_name_goes_unless_it_is_young() {
+        let server = S3Server::start("blobs").unwrap();
+        let one = open(&server, server.secret_key());
+        for n in 0..2_u8 {
+            one.put(Digest::of(&[n]), vec![n]).await.unwrap();
+        }
+        let these: HashSet<Digest> = [Digest::of(&[0]), Digest::of(b"never stored")].into();
+        assert_eq!(one.forget(these.clone(), Duration::from_hours(1)).await.unwrap(), 0);
+        assert_eq!(one.forget(these, Duration::ZERO).await.unwrap(), 1);
+        assert_eq!(one.get(Digest::of(&[0])).await.unwrap(), None);
+        assert_eq!(one.get(Digest::of(&[1])).await.unwrap(), Some(vec![1]));
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod installation;
 mod managed_namespace;
 mod persona;
 mod pr_automation;
+mod pr_governance;
 mod pr_instance;
 mod project;
 mod pull_request;
@@ -52,7 +53,7 @@ use self::world::{World, make_project};
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 33] = [
+const ROWS: [&[Line]; 34] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -83,6 +84,7 @@ const ROWS: [&[Line]; 33] = [
     stack::ROWS,
     custom_stack_run::ROWS,
     pr_automation::ROWS,
+    pr_governance::ROWS,
     pr_instance::ROWS,
     pull_request::ROWS,
     stack_definition::ROWS,

@@ -183,6 +183,8 @@ impl TestServer {
             identifier: Some("acme/shop".into()),
             branch: None,
             context: context.as_object().unwrap().clone(),
+            key: None,
+            secrets: serde_json::Map::new(),
         };
         app.pull_request_create(&ctx, ask, false).await.unwrap();
         let filter = PrInstanceFilter { automation_id: Some(automation), ..PrInstanceFilter::default() };

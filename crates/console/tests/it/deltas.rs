@@ -29,7 +29,7 @@ const CLUSTERS: &str =
     "subscription ($after: String) { clusterDelta(after: $after) { changed deleted readAgain cursor } }";
 
 /// A socket that listens, after its first event, with the cursor of that.
-async fn listening(person: &Person, document: &str, variables: Value) -> (Socket, Value, String) {
+pub(crate) async fn listening(person: &Person, document: &str, variables: Value) -> (Socket, Value, String) {
     let mut socket = Socket::of(person).await;
     socket.subscribe("1", document, variables).await;
     let event = of_root(&socket.event().await);
@@ -43,7 +43,7 @@ fn of_root(data: &Value) -> Value {
 }
 
 /// The next event in which this id is told of as changed or gone.
-async fn told(socket: &mut Socket, field: &str, id: &Value) -> Value {
+pub(crate) async fn told(socket: &mut Socket, field: &str, id: &Value) -> Value {
     loop {
         let event = of_root(&socket.event().await);
         if event[field].as_array().unwrap().contains(id) {
@@ -53,7 +53,7 @@ async fn told(socket: &mut Socket, field: &str, id: &Value) -> Value {
 }
 
 /// The next event that names something. One that names nothing says that somebody's rights changed, or that there is much to read.
-async fn naming(socket: &mut Socket) -> Value {
+pub(crate) async fn naming(socket: &mut Socket) -> Value {
     loop {
         let event = of_root(&socket.event().await);
         if event["changed"] != json!([]) || event["deleted"] != json!([]) {
@@ -63,7 +63,7 @@ async fn naming(socket: &mut Socket) -> Value {
 }
 
 /// Hears until an event says to read again.
-async fn reads_again(socket: &mut Socket) {
+pub(crate) async fn reads_again(socket: &mut Socket) {
     while of_root(&socket.event().await)["readAgain"] != json!(true) {}
 }
 

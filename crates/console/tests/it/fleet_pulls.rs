@@ -15,7 +15,7 @@ use crate::api_server::{Person, TestServer};
 const LONG: Duration = Duration::from_mins(1);
 const REFRESH: &str = "mutation ($id: ID!) { refreshPullRequest(id: $id) { id head readError } }";
 const PLANS: &str = "query ($id: ID!) { fleetPlans(pullRequestId: $id, last: 20) { edges { node {
-  id phase ref sha base error reach { parts { name state } } } } } }";
+  id phase ref sha base baseSha merged composed untouched error reach { parts { name state } } } } } }";
 const RELEASE: &str =
     "mutation ($id: ID!, $sha: String!) { releaseFleetPlan(id: $id, sha: $sha) { id phase } }";
 
@@ -26,6 +26,11 @@ each_database!(
     each_head_is_planned_and_its_host_is_told,
     a_fork_waits_for_a_person,
     a_commit_that_the_console_could_not_look_at_is_told,
+    what_others_changed_on_the_base_is_no_part_of_a_plan,
+    a_commit_that_does_not_merge_has_no_plan,
+    services_that_follow_the_default_branch_are_planned,
+    services_of_several_sources_are_planned,
+    a_merge_while_a_plan_is_made_ends_both,
 );
 
 /// A service whose repository is at a git host.
@@ -34,7 +39,9 @@ struct Hosted {
     host: ScmServer,
     remote: GitRemote,
     automation: Value,
+    cluster: Value,
     repository: Value,
+    service: Value,
     _git: GitServer,
 }
 
@@ -44,7 +51,15 @@ fn map(value: &str) -> String {
 
 impl Hosted {
     async fn new(database: &TestDatabase) -> Self {
-        let t = TestServer::on(database).await;
+        Self::on(TestServer::on(database).await).await
+    }
+
+    /// One that hears of its repository by itself.
+    async fn polling(database: &TestDatabase) -> Self {
+        Self::on(TestServer::on_with(database, |config| config.poll_seconds = 1).await).await
+    }
+
+    async fn on(t: TestServer) -> Self {
         let host = ScmServer::start(ScmDialect::Gitea).unwrap();
         let remote = GitRemote::named("plural/fleet.git").unwrap();
         let git = GitServer::start(remote.root()).unwrap();
@@ -64,14 +79,38 @@ impl Hosted {
         let automation = automation["createPrAutomation"]["id"].clone();
         let (cluster, repository) =
             (t.admin.cluster("blue").await, t.admin.repository(&git.url(&remote)).await);
-        let service = t.admin.service(&cluster, &repository, "web").await;
+        let service = t.admin.service(&cluster, &repository, "web").await["id"].clone();
+        let repository = repository["id"].clone();
+        let hosted = Self { t, host, remote, automation, cluster, repository, service, _git: git };
+        hosted.stands(&hosted.service, None).await;
+        hosted
+    }
+
+    /// Waits until a service is at a commit; without one, at any.
+    async fn stands(&self, service: &Value, sha: Option<&str>) {
         eventually(LONG, async || {
             let ask = "query ($id: ID!) { serviceDeployment(id: $id) { sha } }";
-            let found = t.admin.data(ask, json!({"id": service["id"]})).await["serviceDeployment"].clone();
-            if found["sha"].is_string() { Ok(()) } else { Err(found.to_string()) }
+            let found = self.t.admin.data(ask, json!({"id": service})).await["serviceDeployment"].clone();
+            let is_there = found["sha"].as_str().is_some_and(|at| sha.is_none_or(|sha| sha == at));
+            if is_there { Ok(()) } else { Err(found.to_string()) }
         })
         .await;
-        Self { t, host, remote, automation, repository: repository["id"].clone(), _git: git }
+    }
+
+    /// A branch with one file more than `main` has now, in git and at the host.
+    fn branch(&self, branch: &str, path: &str) -> String {
+        self.remote.set_ref(&format!("refs/heads/{branch}"), "main").unwrap();
+        let sha = self.remote.commit(branch).file(path, map("1")).push().unwrap();
+        self.host.push_commit(branch, &sha, &[(path, &map("1"))]);
+        sha
+    }
+
+    /// The plan of an open pull request of a branch, and its number.
+    async fn plan_of(&self, branch: &str, sha: &str, phase: &str) -> (Value, u64) {
+        let number = self.host.open_from(branch, false);
+        let id = self.record(number, branch).await;
+        self.refresh(&id).await;
+        (self.planned(&id, sha, phase).await, number)
     }
 
     /// A commit on a branch that begins at `main`, in git and at the host.
@@ -218,4 +257,126 @@ async fn a_commit_that_the_console_could_not_look_at_is_told(database: TestDatab
     LookFleetPlan::died(h.t.console.app(), begun, "the console ended").await.unwrap();
     h.planned(&id, &sha, "FAILED").await;
     h.check(&sha, "failure").await;
+}
+
+async fn what_others_changed_on_the_base_is_no_part_of_a_plan(database: TestDatabase) {
+    let h = Hosted::polling(&database).await;
+    let (elsewhere, own) = (h.branch("elsewhere", "docs/x.yaml"), h.branch("own", "web/b.yaml"));
+    let moved = h.remote.commit("main").file("web/a.yaml", map("9")).push().unwrap();
+    h.stands(&h.service, Some(&moved)).await;
+    let (plan, number) = h.plan_of("elsewhere", &elsewhere, "DONE").await;
+    assert_eq!((&plan["baseSha"], &plan["merged"]), (&json!(moved), &json!(true)), "{plan}");
+    assert_eq!(plan["sha"], json!(elsewhere), "the commit is the one that is read: {plan}");
+    assert_eq!(plan["reach"]["parts"], json!([]), "{plan}");
+    let at: String = moved.chars().take(8).collect();
+    h.comment(number, &format!("Planned as merged into main at `{at}`")).await;
+    h.check(&elsewhere, "success").await;
+    let (plan, _) = h.plan_of("own", &own, "DONE").await;
+    assert_eq!((&plan["baseSha"], &plan["merged"]), (&json!(moved), &json!(true)), "{plan}");
+    assert_eq!(plan["reach"]["parts"], json!([{"name": "web", "state": "AWAY"}]), "{plan}");
+    // One that begins where the base is needs no merge.
+    let fresh = h.branch("fresh", "web/c.yaml");
+    let (plan, _) = h.plan_of("fresh", &fresh, "DONE").await;
+    assert_eq!((&plan["baseSha"], &plan["merged"]), (&json!(moved), &json!(false)), "{plan}");
+    assert_eq!(plan["reach"]["parts"], json!([{"name": "web", "state": "AWAY"}]), "{plan}");
+}
+
+async fn a_commit_that_does_not_merge_has_no_plan(database: TestDatabase) {
+    let h = Hosted::polling(&database).await;
+    let sha = h.push("feature", "2");
+    let moved = h.remote.commit("main").file("web/a.yaml", map("9")).push().unwrap();
+    h.stands(&h.service, Some(&moved)).await;
+    let (plan, number) = h.plan_of("feature", &sha, "FAILED").await;
+    assert_eq!(plan["error"], "cannot be planned: conflicts with main in web/a.yaml", "{plan}");
+    h.check(&sha, "failure").await;
+    h.comment(number, "There is no plan of this commit").await;
+}
+
+async fn services_that_follow_the_default_branch_are_planned(database: TestDatabase) {
+    let h = Hosted::new(&database).await;
+    let attributes = json!({
+        "name": "head", "namespace": "shop", "repositoryId": h.repository, "git": {"ref": "HEAD", "folder": "web"},
+    });
+    let create = "mutation ($id: ID, $a: ServiceDeploymentAttributes!) {
+      createServiceDeployment(clusterId: $id, attributes: $a) { id } }";
+    let made = h.t.admin.data(create, json!({"id": h.cluster["id"], "a": attributes})).await;
+    h.stands(&made["createServiceDeployment"]["id"], None).await;
+    let sha = h.push("feature", "2");
+    let (plan, _) = h.plan_of("feature", &sha, "DONE").await;
+    let away = |name: &str| json!({"name": name, "state": "AWAY"});
+    assert_eq!(plan["reach"]["parts"], json!([away("head"), away("web")]), "{plan}");
+    // Where nothing follows the branch by its name, it is still the default one.
+    let delete = "mutation ($id: ID!) { deleteServiceDeployment(id: $id) { id } }";
+    h.t.admin.data(delete, json!({"id": h.service})).await;
+    let sha = h.push("other", "3");
+    let (plan, _) = h.plan_of("other", &sha, "DONE").await;
+    let parts = plan["reach"]["parts"].as_array().unwrap();
+    assert!(parts.contains(&away("head")), "{plan}");
+}
+
+async fn services_of_several_sources_are_planned(database: TestDatabase) {
+    let h = Hosted::polling(&database).await;
+    let at =
+        h.remote.commit("main").file("extra/b.yaml", map("1")).file("far/c.yaml", map("1")).push().unwrap();
+    let create = "mutation ($id: ID, $a: ServiceDeploymentAttributes!) {
+      createServiceDeployment(clusterId: $id, attributes: $a) { id } }";
+    let make = async |name: &str, folder: &str| {
+        let source =
+            json!({"path": "more", "repositoryId": h.repository, "git": {"ref": "main", "folder": folder}});
+        let attributes = json!({
+            "name": name, "namespace": "shop", "repositoryId": h.repository, "git": {"ref": "main", "folder": "web"},
+            "sources": [source],
+        });
+        let made = h.t.admin.data(create, json!({"id": h.cluster["id"], "a": attributes})).await;
+        h.stands(&made["createServiceDeployment"]["id"], Some(&at)).await;
+    };
+    make("both", "extra").await;
+    make("other", "far").await;
+    let sha = h.branch("feature", "extra/d.yaml");
+    let (plan, number) = h.plan_of("feature", &sha, "DONE").await;
+    assert_eq!(plan["reach"]["parts"], json!([{"name": "both", "state": "AWAY"}]), "{plan}");
+    assert_eq!(plan["composed"], 0, "{plan}");
+    assert_eq!(plan["untouched"], 2, "{plan}");
+    h.comment(number, "| blue / both |").await;
+    // A folder that is gone at the commit is told with the service.
+    h.remote.set_ref("refs/heads/gone", "main").unwrap();
+    let sha = h.remote.commit("gone").remove("far/c.yaml").push().unwrap();
+    h.host.push_commit("gone", &sha, &[]);
+    let (plan, _) = h.plan_of("gone", &sha, "DONE").await;
+    assert_eq!(plan["reach"]["parts"], json!([{"name": "other", "state": "FAILED"}]), "{plan}");
+    h.check(&sha, "failure").await;
+}
+
+async fn a_merge_while_a_plan_is_made_ends_both(database: TestDatabase) {
+    let h = Hosted::polling(&database).await;
+    let sha = h.push("feature", "2");
+    let number = h.host.open_from("feature", false);
+    let id = h.record(number, "feature").await;
+    h.refresh(&id).await;
+    // The plan has begun, and nobody waits for it. With the merge the branch goes.
+    let merge = "mutation ($id: ID!) { mergePullRequest(id: $id) { status mergeCommit } }";
+    let merged = h.t.admin.data(merge, json!({"id": id})).await["mergePullRequest"].clone();
+    assert_eq!(merged["status"], "MERGED", "{merged}");
+    let moved = h.remote.commit("main").file("web/a.yaml", map("2")).push().unwrap();
+    h.remote.delete_ref("refs/heads/feature").unwrap();
+    h.stands(&h.service, Some(&moved)).await;
+    let plan = eventually(LONG, async || {
+        let all = plans(&h.t.admin, &id).await;
+        let ends = |plan: &&Value| ["DONE", "FAILED", "SUPERSEDED"].iter().any(|end| plan["phase"] == *end);
+        all.iter().find(ends).cloned().ok_or_else(|| format!("{all:?}"))
+    })
+    .await;
+    assert_eq!((&plan["ref"], plans(&h.t.admin, &id).await.len()), (&json!(sha), 1), "{plan}");
+    // No check says for ever that something is to come, and there is at most one comment.
+    eventually(LONG, async || {
+        let all = h.host.statuses(&sha);
+        let last = all.iter().rfind(|(context, _)| context == "plural/services");
+        if last.is_some_and(|(_, now)| now != "pending") { Ok(()) } else { Err(format!("{all:?}")) }
+    })
+    .await;
+    assert!(h.host.comments(number).len() < 2, "{:?}", h.host.comments(number));
+    // Nothing is merged twice, and nothing is planned any more.
+    h.refresh(&id).await;
+    assert_eq!(plans(&h.t.admin, &id).await.len(), 1);
+    h.stands(&h.service, Some(&moved)).await;
 }

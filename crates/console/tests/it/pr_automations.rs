@@ -11,6 +11,7 @@ each_database!(
     whoever_has_create_may_open_pull_requests_and_change_nothing,
     what_is_not_built_is_refused_by_name,
     what_it_uses_stays_and_what_it_is_about_may_go,
+    one_that_a_later_release_wrote_keeps_nobody_from_the_others,
 );
 
 const CREATE: &str =
@@ -64,6 +65,21 @@ async fn connect(t: &TestServer, more: Value) -> Value {
     attributes.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
     t.admin.data(create, json!({"a": attributes})).await["createScmConnection"]["id"].clone()
+}
+
+async fn one_that_a_later_release_wrote_keeps_nobody_from_the_others(database: TestDatabase) {
+    let w = World::new(&database).await;
+    let id = w.made(json!({"name": "later"})).await;
+    w.made(json!({"name": "known"})).await;
+    w.t.sql("UPDATE pr_automations SET spec = '{\"title\": \"A\", \"message\": \"B\", \"later\": 1}' WHERE name = 'later'").await;
+    let list = "{ prAutomations { edges { node { name } } } }";
+    let listed = w.t.admin.data(list, json!({})).await["prAutomations"]["edges"].clone();
+    assert_eq!(listed, json!([{"node": {"name": "known"}}]));
+    // Whoever names it is told that something is wrong.
+    let read = "query ($id: ID!) { prAutomation(id: $id) { name } }";
+    let refused = w.t.admin.ask(read, json!({"id": id})).await;
+    assert_ne!(refused.outcome(), "OK", "{refused:?}");
+    w.t.stop().await;
 }
 
 async fn an_automation_changes_repositories_of_its_connection_only(database: TestDatabase) {
@@ -155,7 +171,6 @@ async fn what_is_not_built_is_refused_by_name(database: TestDatabase) {
     for (more, expected) in [
         (json!({"ai": {"prompt": "make it so"}}), "attributes.ai"),
         (json!({"catalogId": id}), "attributes.catalogId"),
-        (json!({"governanceId": id}), "attributes.governanceId"),
         (json!({"proxy": {"url": "http://proxy.example.com:3128"}}), "attributes.proxy"),
         (json!({"connectionId": null}), "attributes.connectionId"),
         (json!({"title": ""}), "attributes.title"),

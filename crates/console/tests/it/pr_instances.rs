@@ -7,25 +7,31 @@ use std::time::Duration;
 use plural_console::RunningConsole;
 use plural_core::access::Actor;
 use plural_core::pull_request::{HostPullRequest, PrStatus};
-use plural_testkit::{ScmDialect, ScmServer, eventually};
+use plural_testkit::{GitRemote, ScmDialect, ScmServer, WebFolder, eventually};
 use serde_json::{Value, json};
 
 use crate::api_server::{Answer, Person, TestServer, local_config};
+use crate::pull_requests::chart;
 
 const CREATE: &str = "mutation ($id: ID!, $context: Json) {
   createPullRequest(id: $id, context: $context) { id phase url title ref repository }
 }";
-const UPGRADE: &str = "mutation ($id: ID!, $context: Json, $conflicts: Boolean) {
-  upgradePrInstance(id: $id, context: $context, allowConflicts: $conflicts) { id phase url title ref repository }
+const UPGRADE: &str = "mutation ($id: ID!, $context: Json, $conflicts: Boolean, $once: String) {
+  upgradePrInstance(id: $id, context: $context, allowConflicts: $conflicts, idempotencyKey: $once) { id phase url title ref repository }
 }";
 const UPGRADE_ALL: &str = "mutation ($id: ID!, $context: Json) {
   upgradePrInstances(automationId: $id, context: $context) { error instance { id } pullRequest { id phase } }
 }";
-const PREVIEW: &str = "mutation ($id: ID!, $context: Json) {
-  previewPrInstanceUpgrade(id: $id, context: $context) { title message patch warnings files { path change } }
+const PREVIEW: &str = "mutation ($id: ID!, $context: Json, $overwrite: Boolean) {
+  previewPrInstanceUpgrade(id: $id, context: $context, overwrite: $overwrite) {
+    title message patch warnings conflicts files { path change }
+  }
 }";
-const UNINSTALL: &str = "mutation ($id: ID!) {
-  uninstallPrInstance(id: $id) { id phase url title ref repository }
+const OVERWRITE: &str = "mutation ($id: ID!) {
+  upgradePrInstance(id: $id, overwrite: true) { id phase url title ref repository }
+}";
+const UNINSTALL: &str = "mutation ($id: ID!, $once: String) {
+  uninstallPrInstance(id: $id, idempotencyKey: $once) { id phase url title ref repository }
 }";
 const PREVIEW_UNINSTALL: &str =
     "mutation ($id: ID!) { previewPrInstanceUninstall(id: $id) { patch warnings files { path change } } }";
@@ -100,8 +106,47 @@ impl World {
                 {"source": "templates/v2/app.yaml", "destination": "apps/{{ context.name }}/app.yaml", "external": false},
             ]},
         });
+        self.change(change).await;
+    }
+
+    async fn change(&self, change: Value) {
         let update = "mutation ($id: ID!, $a: PrAutomationAttributes!) { updatePrAutomation(id: $id, attributes: $a) { id } }";
         self.t.admin.data(update, json!({"id": self.automation, "a": change})).await;
+    }
+
+    /// Another version: its template is that of another repository.
+    async fn takes_from(&self, remote: &GitRemote) {
+        remote.push_files([("shared/app.yaml", app(80))]).unwrap();
+        let repository = self.t.admin.repository(&remote.path().display().to_string()).await;
+        self.change(json!({
+            "name": "add-app", "title": "Add {{ context.name }}", "message": "Adds {{ context.name }}.",
+            "repositoryId": repository["id"], "git": {"ref": "main", "folder": "shared"},
+            "creates": {"templates": [
+                {"source": "app.yaml", "destination": "apps/{{ context.name }}/app.yaml", "external": true},
+            ]},
+        }))
+        .await;
+    }
+
+    /// The patch of an upgrade, once it says this.
+    async fn previews(&self, id: &Value, says: &str) -> String {
+        eventually(RETRIED, async || {
+            let answer = self.t.admin.ask(PREVIEW, json!({"id": id, "context": {}})).await;
+            let patch = answer.body["data"]["previewPrInstanceUpgrade"]["patch"].as_str().unwrap_or_default();
+            if patch.contains(says) { Ok(patch.to_owned()) } else { Err(format!("{answer:?}")) }
+        })
+        .await
+    }
+
+    /// As soon as what comes from elsewhere was fetched.
+    async fn created(&self, context: Value) -> Value {
+        let answer = eventually(RETRIED, async || {
+            let asked = json!({"id": self.automation, "context": context});
+            let answer = self.t.admin.ask(CREATE, asked).await;
+            if answer.outcome() == "OK" { Ok(answer) } else { Err(format!("{answer:?}")) }
+        })
+        .await;
+        opened(&answer, "createPullRequest")
     }
 
     async fn create(&self, context: Value) -> Value {
@@ -146,6 +191,11 @@ impl World {
     async fn upgrade(&self, by: &Person, id: &Value, context: Value, conflicts: bool) -> Answer {
         by.ask(UPGRADE, json!({"id": id, "context": context, "conflicts": conflicts})).await
     }
+}
+
+/// A template of another repository.
+fn app(port: u32) -> String {
+    format!("name: {{{{ context.name }}}}\nreplicas: 1\nkind: app\nport: {port}\n")
 }
 
 fn opened(answer: &Answer, field: &str) -> Value {
@@ -254,6 +304,11 @@ async fn a_conflict_is_told_and_comes_between_markers_only_where_that_is_allowed
     w.host.push("main", OWN, "name: shop\nreplicas: 1\nkind: app\nport: 9090\nimage: app\n");
     w.next_version().await;
     let pull_requests = w.host.pull_requests();
+    let preview = w.t.admin.data(PREVIEW, json!({"id": id, "context": {"region": "eu"}})).await;
+    let preview = &preview["previewPrInstanceUpgrade"];
+    let conflict = "apps/shop/app.yaml: both changed the same lines";
+    assert!(preview["conflicts"][0].as_str().unwrap().starts_with(conflict), "{preview}");
+    assert!(preview["warnings"].to_string().contains(conflict), "{preview}");
     let refused = w.upgrade(&w.t.admin, id, json!({"region": "eu"}), false).await;
     assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
     assert!(refused.message().contains("apps/shop/app.yaml: both changed the same lines"), "{refused:?}");
@@ -288,6 +343,100 @@ async fn all_instances_of_an_automation_are_upgraded_each_by_its_own_pull_reques
     assert_ne!(done[0]["pullRequest"]["id"], done[1]["pullRequest"]["id"]);
     let again = w.t.admin.data(UPGRADE_ALL, all).await["upgradePrInstances"].to_string();
     assert!(again.contains("a pull request for the instance is"), "{again}");
+    w.t.stop().await;
+}
+
+/// Templates of another repository: those of then are compared with those of now, and where it is not known which those of then were, files
+/// are overwritten only where somebody says so.
+#[tokio::test]
+async fn templates_of_another_repository_are_compared_by_their_commits() {
+    let w = World::new().await;
+    let remote = GitRemote::new().unwrap();
+    w.takes_from(&remote).await;
+    let made = w.created(json!({"name": "shop"})).await;
+    w.merge(&made, &[OWN, INDEX]).await;
+    let instance = w.only().await;
+    let id = &instance["id"];
+    let same = w.upgrade(&w.t.admin, id, json!({}), false).await;
+    assert!(same.message().contains("is of the newest version already"), "{same:?}");
+
+    w.host.push("main", OWN, "name: shop\nreplicas: 3\nkind: app\nport: 80\n");
+    remote.push_files([("shared/app.yaml", app(8080))]).unwrap();
+    let patch = w.previews(id, "-port: 80\n+port: 8080\n").await;
+    assert!(!patch.contains("-replicas"), "{patch}");
+    let upgrade = opened(&w.upgrade(&w.t.admin, id, json!({}), false).await, "upgradePrInstance");
+    let text = w.host.file(upgrade["ref"].as_str().unwrap(), OWN);
+    assert_eq!(text.as_deref(), Some("name: shop\nreplicas: 3\nkind: app\nport: 8080\n"));
+    w.merge(&upgrade, &[OWN]).await;
+    let drift = w.t.admin.data(DIFF, json!({"id": id, "context": {}})).await["diffPrInstance"].to_string();
+    assert!(drift.contains("-replicas: 1") && !drift.contains("-port"), "{drift}");
+
+    // As one that was recorded before these were kept.
+    w.t.sql("UPDATE pr_instances SET parts = NULL").await;
+    let refused = w.upgrade(&w.t.admin, id, json!({}), false).await;
+    assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+    for told in ["which of it was not kept", "have the upgrade overwrite its files"] {
+        assert!(refused.message().contains(told), "{refused:?}");
+    }
+    for document in [UNINSTALL, PREVIEW_UNINSTALL, DIFF] {
+        let refused = w.t.admin.ask(document, json!({"id": id})).await;
+        assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+        assert!(refused.message().contains("Have an upgrade overwrite its files first"), "{refused:?}");
+    }
+    let pull_requests = w.host.pull_requests();
+    let preview = w.t.admin.data(PREVIEW, json!({"id": id, "context": {}, "overwrite": true})).await;
+    let preview = &preview["previewPrInstanceUpgrade"];
+    assert!(preview["patch"].as_str().unwrap().contains("-replicas: 3\n+replicas: 1\n"), "{preview}");
+    assert_eq!(preview["files"], json!([{"path": OWN, "change": "CHANGED"}]), "{preview}");
+    assert_eq!(w.host.pull_requests(), pull_requests, "nothing is written");
+    let refused = w.t.reader.ask(OVERWRITE, json!({"id": id})).await;
+    assert_eq!(refused.outcome(), "FORBIDDEN", "{refused:?}");
+    let upgrade = opened(&w.t.admin.ask(OVERWRITE, json!({"id": id})).await, "upgradePrInstance");
+    let text = w.host.file(upgrade["ref"].as_str().unwrap(), OWN);
+    assert_eq!(text.as_deref(), Some("name: shop\nreplicas: 1\nkind: app\nport: 8080\n"));
+    w.merge(&upgrade, &[OWN]).await;
+    // From now on it is known again.
+    let same = w.upgrade(&w.t.admin, id, json!({}), false).await;
+    assert!(same.message().contains("is of the newest version already"), "{same:?}");
+    w.t.stop().await;
+}
+
+/// A chart: what the version of then holds is compared with what the one of now holds.
+#[tokio::test]
+async fn a_vendored_chart_is_upgraded_with_what_people_changed_in_it() {
+    let w = World::new().await;
+    let web = WebFolder::start().unwrap();
+    let values = |port: u32| format!("replicas: 1\nkind: cache\nport: {port}\n");
+    for (version, port) in [("1.2.3", 6379), ("1.3.0", 6380)] {
+        web.write(&format!("redis-{version}.tgz"), chart("redis", version, &values(port))).unwrap();
+    }
+    let index = "apiVersion: v1\nentries:\n  redis:\n  - {name: redis, version: 1.3.0, urls: ['redis-1.3.0.tgz']}\n  - {name: redis, version: 1.2.3, urls: ['redis-1.2.3.tgz']}\n";
+    web.write("index.yaml", index).unwrap();
+    let vendors = |version: &str| {
+        json!({
+            "name": "add-app", "title": "Add {{ context.name }}", "message": "Adds {{ context.name }}.",
+            "vendor": {"helm": {"url": web.url(""), "chart": "redis", "version": version, "destination": "charts/redis"}},
+        })
+    };
+    let (values_path, chart_path) = ("charts/redis/values.yaml", "charts/redis/Chart.yaml");
+    w.change(vendors("1.2.3")).await;
+    let made = w.created(json!({"name": "shop"})).await;
+    w.merge(&made, &[OWN, INDEX, values_path, chart_path]).await;
+    let instance = w.only().await;
+    let id = &instance["id"];
+    w.host.push("main", values_path, "replicas: 5\nkind: cache\nport: 6379\n");
+    w.change(vendors("1.3.0")).await;
+    assert_eq!(w.listed(Some(true)).await.len(), 1);
+    let upgrade = opened(&w.upgrade(&w.t.admin, id, json!({}), false).await, "upgradePrInstance");
+    let branch = upgrade["ref"].as_str().unwrap();
+    assert_eq!(
+        w.host.file(branch, values_path).as_deref(),
+        Some("replicas: 5\nkind: cache\nport: 6380\n"),
+        "the new chart, with what people changed"
+    );
+    assert!(w.host.file(branch, chart_path).unwrap().contains("version: 1.3.0"));
+    w.merge(&upgrade, &[values_path, chart_path]).await;
+    assert!(w.listed(Some(true)).await.is_empty());
     w.t.stop().await;
 }
 
@@ -340,5 +489,40 @@ async fn an_upgrade_that_a_console_did_not_finish_is_opened_once() {
     assert_eq!(host.pull_requests(), 2, "the first one, and one upgrade");
     let text = host.file(begun["ref"].as_str().unwrap(), OWN).unwrap();
     assert!(text.contains("port: 8080") && text.contains("region: eu"), "{text}");
+    console.stop().await.unwrap();
+}
+
+/// The templates change, and the console ends, before the host is heard: what is opened is what was asked for, once.
+#[tokio::test]
+async fn an_upgrade_takes_the_templates_of_when_it_was_asked() {
+    let w = World::new().await;
+    let remote = GitRemote::new().unwrap();
+    w.takes_from(&remote).await;
+    let made = w.created(json!({"name": "shop"})).await;
+    w.merge(&made, &[OWN, INDEX]).await;
+    let instance = w.only().await;
+    remote.push_files([("shared/app.yaml", app(8080))]).unwrap();
+    w.previews(&instance["id"], "+port: 8080\n").await;
+    let World { t, host, automation: _ } = w;
+    let TestServer { console, folder, admin, .. } = t;
+    host.hold_opening();
+    let begin = "mutation ($id: ID!) { upgradePrInstance(id: $id, wait: false) { id ref phase } }";
+    let begun = admin.data(begin, json!({"id": instance["id"]})).await;
+    let begun = &begun["upgradePrInstance"];
+    eventually(RETRIED, async || host.is_held()).await;
+    remote.push_files([("shared/app.yaml", app(9090))]).unwrap();
+    console.kill().await;
+    host.hold_after(None);
+    let console = RunningConsole::start(local_config(&folder.path().join("data")), None).await.unwrap();
+    let person = Person::of(&console.url).with_token(admin.token.as_deref().unwrap());
+    let read = "query ($id: ID!) { pullRequest(id: $id) { phase error } }";
+    eventually(RETRIED, async || {
+        let now = person.data(read, json!({"id": begun["id"]})).await["pullRequest"].clone();
+        if now["phase"] == "OPENED" { Ok(()) } else { Err(now.to_string()) }
+    })
+    .await;
+    assert_eq!(host.pull_requests(), 2, "the first one, and one upgrade");
+    let text = host.file(begun["ref"].as_str().unwrap(), OWN).unwrap();
+    assert!(text.contains("port: 8080") && !text.contains("port: 9090"), "{text}");
     console.stop().await.unwrap();
 }

@@ -16,6 +16,7 @@ each_database!(
     what_is_forged_or_replayed_changes_nothing,
     lost_deliveries_are_caught_up_and_rest_is_cheap,
     it_is_about_what_reads_its_repository,
+    it_is_about_a_stack_and_what_reads_it_as_a_further_source,
     one_that_somebody_else_opened_is_recorded_when_it_names_what_reads_it,
     it_is_merged_at_its_head_by_who_may_and_told,
     it_is_closed_and_a_merged_one_is_not,
@@ -28,7 +29,7 @@ const SECRET: &str = "0123456789abcdef";
 const SHORTLY: Duration = Duration::from_secs(20);
 const READ: &str = "query ($id: ID!) { pullRequest(id: $id) {
   id status title head base draft fork mergeCommit labels author readAt readError updatedAt
-  checks { state passed failed pending } reviews { approved changesRequested }
+  checks { state passed failed pending incomplete } reviews { approved changesRequested }
   service { name } stack { name } cluster { name }
 } }";
 const MERGE: &str = "mutation ($id: ID!, $head: String, $method: PrMergeMethod) {
@@ -143,7 +144,10 @@ async fn a_webhook_has_the_state_read_back(database: TestDatabase) {
     assert_eq!((&now["status"], &now["title"]), (&json!("OPEN"), &json!("Add shop")), "{now}");
     assert_eq!((&now["base"], &now["labels"]), (&json!("main"), &json!(["infra"])));
     assert_eq!((&now["draft"], &now["fork"]), (&json!(false), &json!(false)));
-    assert_eq!(now["checks"], json!({"state": "NONE", "passed": 0, "failed": 0, "pending": 0}));
+    assert_eq!(
+        now["checks"],
+        json!({"state": "NONE", "passed": 0, "failed": 0, "pending": 0, "incomplete": false})
+    );
     assert_eq!(now["reviews"], json!({"approved": 0, "changesRequested": 0}));
     let head = now["head"].as_str().unwrap().to_owned();
     assert_eq!(head.len(), 40, "{now}");
@@ -155,7 +159,10 @@ async fn a_webhook_has_the_state_read_back(database: TestDatabase) {
     let status = json!({"repository": {"full_name": w.host.repository()}, "sha": head, "state": "success"});
     assert_eq!(w.tell(&status, SECRET).await.status, 202);
     let now = w.until(&id, |now| now["checks"]["state"] == "FAILED").await;
-    assert_eq!(now["checks"], json!({"state": "FAILED", "passed": 1, "failed": 1, "pending": 0}));
+    assert_eq!(
+        now["checks"],
+        json!({"state": "FAILED", "passed": 1, "failed": 1, "pending": 0, "incomplete": false})
+    );
     assert_eq!(now["reviews"], json!({"approved": 1, "changesRequested": 0}));
 
     w.host.close_by_another(1);
@@ -274,6 +281,60 @@ async fn it_is_about_what_reads_its_repository(database: TestDatabase) {
     w.t.stop().await;
 }
 
+async fn it_is_about_a_stack_and_what_reads_it_as_a_further_source(database: TestDatabase) {
+    let w = World::new(&database).await;
+    let url = format!("{}/{}.git", w.host.api_url().trim_end_matches("/api"), w.host.repository());
+    let (ours, other) =
+        (w.t.admin.repository(&url).await, w.t.admin.repository("https://git.invalid/acme/other.git").await);
+    let cluster = w.t.admin.cluster("green").await;
+    let make = "mutation ($id: ID, $a: ServiceDeploymentAttributes!) { createServiceDeployment(clusterId: $id, attributes: $a) { id } }";
+    let attributes = json!({
+        "name": "further", "namespace": "shop", "repositoryId": other["id"], "git": {"ref": "main", "folder": "web"},
+        "sources": [{"path": "values", "repositoryId": ours["id"], "git": {"ref": "main", "folder": "apps"}}],
+    });
+    let made = w.t.admin.data(make, json!({"id": cluster["id"], "a": attributes})).await;
+    let service = made["createServiceDeployment"]["id"].clone();
+    let make = "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id } }";
+    let mut stacks = Vec::new();
+    for (name, repository) in [("network", &ours), ("elsewhere", &other)] {
+        let attributes = json!({
+            "name": name, "type": "TERRAFORM", "projectId": w.t.project, "clusterId": cluster["id"],
+            "repositoryId": repository["id"], "git": {"ref": "main", "folder": "infra"},
+        });
+        stacks.push(w.t.admin.data(make, json!({"a": attributes})).await["createStack"]["id"].clone());
+    }
+    let says = |text: &str| format!("Adds {{{{ context.name }}}}.\n\n{text}");
+    let all = "Plural Service: green/further\nPlural Stack: network\nPlural Cluster: green";
+    let linked = w.automation("linked", &says(all)).await;
+    let claimed = w.automation("claimed", &says("Plural Stack: elsewhere")).await;
+    let (linked, claimed) = (w.open(&linked, "one").await, w.open(&claimed, "two").await);
+    w.told(1).await;
+    w.told(2).await;
+    let now = w.until(&linked, |now| now["stack"].is_object()).await;
+    let names = [&now["service"]["name"], &now["stack"]["name"], &now["cluster"]["name"]];
+    assert_eq!(names, [&json!("further"), &json!("network"), &json!("green")], "{now}");
+    let now = w.until(&claimed, |now| now["readAt"].is_string()).await;
+    assert_eq!(now["stack"], Value::Null, "{now}");
+    let list =
+        "query ($s: ID, $k: ID) { pullRequests(serviceId: $s, stackId: $k) { edges { node { id } } } }";
+    for (variables, expected) in [
+        (json!({"k": stacks[0]}), json!([{"node": {"id": linked}}])),
+        (json!({"s": service}), json!([{"node": {"id": linked}}])),
+        (json!({"k": stacks[1]}), json!([])),
+    ] {
+        let found = w.t.admin.data(list, variables.clone()).await;
+        assert_eq!(found["pullRequests"]["edges"], expected, "{variables}");
+    }
+    let list = "query ($r: ID) { serviceDeployments(repositoryId: $r, first: 10) { edges { node { id } } } }";
+    let reading = w.t.admin.data(list, json!({"r": ours["id"]})).await;
+    assert_eq!(reading["serviceDeployments"]["edges"], json!([{"node": {"id": service}}]));
+    // Whoever edits the text may not name a stack of another repository.
+    w.host.edit_by_another(1, "Plural Stack: elsewhere");
+    w.told(1).await;
+    w.until(&linked, |now| now["stack"].is_null() && now["service"].is_null()).await;
+    w.t.stop().await;
+}
+
 async fn one_that_somebody_else_opened_is_recorded_when_it_names_what_reads_it(database: TestDatabase) {
     let w = World::new(&database).await;
     w.service("blue", "shop").await;
@@ -333,6 +394,15 @@ async fn it_is_merged_at_its_head_by_who_may_and_told(database: TestDatabase) {
     let moved = w.t.admin.ask(MERGE, json!({"id": id, "head": read["head"]})).await;
     assert_eq!(moved.outcome(), "CONFLICT", "{moved:?}");
     assert_eq!(w.host.file("main", "apps/shop.yaml"), None);
+    // Nor is it merged unseen into another branch, which its author had it go to.
+    let read = w.t.admin.data(REFRESH, json!({"id": id})).await["refreshPullRequest"].clone();
+    w.host.push("production", "apps/web.yaml", "name: web\n");
+    w.host.retarget_by_another(1, "production");
+    let moved = w.t.admin.ask(MERGE, json!({"id": id, "head": read["head"]})).await;
+    assert_eq!(moved.outcome(), "CONFLICT", "{moved:?}");
+    assert!(moved.body.to_string().contains("it goes to production now"), "{moved:?}");
+    assert_eq!(w.host.file("production", "apps/shop.yaml"), None);
+    w.host.retarget_by_another(1, "main");
     let read = w.t.admin.data(REFRESH, json!({"id": id})).await["refreshPullRequest"].clone();
     let merged = w.t.owner.data(MERGE, json!({"id": id, "head": read["head"], "method": "SQUASH"})).await;
     let merged = &merged["mergePullRequest"];

@@ -2,7 +2,7 @@
 //!
 //! SQLite alone: what is recorded in which step is the same on both databases, and the store's own tests ask both.
 
-use std::{fs, path::Path, time::Duration};
+use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use flate2::{Compression, write::GzEncoder};
 use plural_console::RunningConsole;
@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use crate::api_server::{Answer, Person, TestServer, local_config};
 
 const CREATE: &str =
-    "mutation ($id: ID!, $identifier: String, $branch: String, $context: Json, $wait: Boolean) {
-  createPullRequest(id: $id, identifier: $identifier, branch: $branch, context: $context, wait: $wait) {
+    "mutation ($id: ID!, $identifier: String, $branch: String, $context: Json, $wait: Boolean, $once: String) {
+  createPullRequest(id: $id, identifier: $identifier, branch: $branch, context: $context, wait: $wait, idempotencyKey: $once) {
     id status phase error commit url title ref repository labels creator
   }
 }";
@@ -26,15 +26,15 @@ const SECRET: &str = "s3cr3t-answer-7f3e9b2c";
 /// One attempt that failed, and the next one.
 const RETRIED: Duration = Duration::from_mins(2);
 
-struct World {
-    t: TestServer,
-    host: ScmServer,
+pub(crate) struct World {
+    pub(crate) t: TestServer,
+    pub(crate) host: ScmServer,
     /// Adds a file and changes another one.
-    automation: Value,
+    pub(crate) automation: Value,
 }
 
 impl World {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::of(TestServer::start().await).await
     }
 
@@ -47,7 +47,7 @@ impl World {
         w
     }
 
-    async fn automation(&self, more: Value) -> Value {
+    pub(crate) async fn automation(&self, more: Value) -> Value {
         let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
         let name = format!("scm-{}", uuid::Uuid::now_v7().simple());
         let connection = json!({
@@ -76,7 +76,7 @@ impl World {
     }
 
     /// Asks an administrator's pull request of the automation.
-    async fn create(&self, more: Value) -> Answer {
+    pub(crate) async fn create(&self, more: Value) -> Answer {
         self.create_by(&self.t.admin, more).await
     }
 
@@ -86,7 +86,7 @@ impl World {
         by.ask(CREATE, variables).await
     }
 
-    async fn preview(&self, context: Value) -> Answer {
+    pub(crate) async fn preview(&self, context: Value) -> Answer {
         self.t.admin.ask(PREVIEW, json!({"id": self.automation, "context": context})).await
     }
 
@@ -103,12 +103,12 @@ impl World {
     }
 }
 
-fn made(answer: &Answer) -> Value {
+pub(crate) fn made(answer: &Answer) -> Value {
     assert_eq!(answer.outcome(), "OK", "{answer:?}");
     answer.body["data"]["createPullRequest"].clone()
 }
 
-async fn read(by: &Person, id: &Value) -> Value {
+pub(crate) async fn read(by: &Person, id: &Value) -> Value {
     by.data(READ, json!({"id": id})).await["pullRequest"].clone()
 }
 
@@ -206,6 +206,41 @@ async fn what_may_not_be_opened_leaves_nothing() {
     }
     let listed = w.t.admin.data("{ pullRequests { edges { node { id } } } }", json!({})).await;
     assert_eq!((&listed["pullRequests"]["edges"], w.host.pull_requests()), (&json!([]), 0));
+    w.t.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_that_is_sent_once_more_is_done_once() {
+    let w = World::new().await;
+    let first = made(&w.create(json!({"once": "a-key"})).await);
+    let again = made(&w.create(json!({"once": "a-key"})).await);
+    assert_eq!((&again["id"], &again["phase"]), (&first["id"], &json!("OPENED")), "{again}");
+    // Many at once, as of a client whose answers are all late.
+    let asks = (0..4).map(|_| w.create(json!({"once": "at once", "context": {"name": "web"}})));
+    let answers = futures::future::join_all(asks).await;
+    let ids: BTreeSet<String> = answers.iter().map(|answer| made(answer)["id"].to_string()).collect();
+    assert_eq!((ids.len(), w.host.pull_requests()), (1, 2), "{ids:?}");
+    // Another request, even if a secret answer alone is another one.
+    for context in [json!({"name": "other"}), json!({"name": "shop", "key": SECRET})] {
+        let refused = w.create(json!({"once": "a-key", "context": context})).await;
+        assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+        assert!(refused.message().contains("the idempotencyKey is that of a request for something else"));
+        assert!(!refused.body.to_string().contains(SECRET), "{refused:?}");
+    }
+    // What failed is told as it was, and another key tries it anew.
+    let taken = json!({"once": "taken", "branch": first["ref"], "context": {"name": "taken"}});
+    let failed = [w.create(taken.clone()).await, w.create(taken).await];
+    assert!(failed.iter().all(|answer| answer.outcome() == "CONFLICT"), "{failed:?}");
+    assert_eq!(failed[0].message(), failed[1].message());
+    for key in ["", " a", "a\nb", &"x".repeat(129)] {
+        let refused = w.create(json!({"once": key})).await;
+        assert_eq!(refused.outcome(), "INVALID", "{key:?}: {refused:?}");
+        assert_eq!(refused.body["errors"][0]["extensions"]["field"], "idempotencyKey");
+    }
+    // Whoever may not use the automation is not told what a key began.
+    let refused = w.create_by(&w.t.reader, json!({"once": "a-key"})).await;
+    assert_eq!(refused.outcome(), "FORBIDDEN", "{refused:?}");
+    assert_eq!(w.host.pull_requests(), 2);
     w.t.stop().await;
 }
 
@@ -405,11 +440,11 @@ async fn what_a_host_cannot_make_executable_is_refused() {
 }
 
 /// A chart as it is published.
-fn chart(name: &str, version: &str) -> Vec<u8> {
+pub(crate) fn chart(name: &str, version: &str, values: &str) -> Vec<u8> {
     let mut out = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (path, text) in [
         ("Chart.yaml", format!("apiVersion: v2\nname: {name}\nversion: {version}\n")),
-        ("values.yaml", "replicas: 1\n".to_owned()),
+        ("values.yaml", values.to_owned()),
     ] {
         let mut header = tar::Header::new_gnu();
         header.set_size(text.len() as u64);
@@ -423,7 +458,7 @@ fn chart(name: &str, version: &str) -> Vec<u8> {
 async fn a_chart_is_unpacked_into_the_repository() {
     let mut w = World::new().await;
     let web = WebFolder::start().unwrap();
-    web.write("redis.tgz", chart("redis", "1.2.3")).unwrap();
+    web.write("redis.tgz", chart("redis", "1.2.3", "replicas: 1\n")).unwrap();
     let index =
         "apiVersion: v1\nentries:\n  redis:\n  - {name: redis, version: 1.2.3, urls: ['redis.tgz']}\n";
     web.write("index.yaml", index).unwrap();

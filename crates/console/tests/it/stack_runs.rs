@@ -9,13 +9,17 @@ use serde_json::{Value, json};
 
 use world::{FILE, World, hex, id_of};
 
+mod authors;
 mod clocks;
+mod context_imports;
 mod custom;
 mod definition;
+mod deltas;
 mod dependencies;
 mod exec;
 mod imports;
 mod limits;
+mod moved_code;
 mod policy;
 mod pulls;
 mod runners;
@@ -343,8 +347,17 @@ async fn a_lost_plan_is_made_again_and_a_lost_apply_is_not(database: TestDatabas
     let run = w.run(1, "PENDING").await;
     assert_eq!((&run["phase"], &run["steps"][0]["logs"]["text"]), (&json!("APPLY"), &json!("two\n")));
 
+    // As long as no command has begun that changes something, nothing is lost.
     let apply = w.take(&run, RunPhase::Apply, 0).await;
     apply.input().await;
+    w.falls_silent().await;
+    w.tend().await;
+    let run = w.run(1, "PENDING").await;
+    assert_eq!(run["phase"], "APPLY", "{run}");
+    let late = json!({"status": "running", "exitCode": null});
+    assert_eq!(apply.says("steps/1", late).await.0, 401, "its command does not begin any more");
+    let apply = w.take(&run, RunPhase::Apply, 1).await;
+    apply.begins().await;
     w.falls_silent().await;
     w.tend().await;
     let run = w.run(1, "FAILED").await;
@@ -356,7 +369,7 @@ async fn a_lost_plan_is_made_again_and_a_lost_apply_is_not(database: TestDatabas
     assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
     w.run(2, "PENDING").await;
     w.falls_silent().await;
-    w.tend().await;
+    w.tend_long().await;
     let run = w.run(2, "FAILED").await;
     assert!(run["error"].as_str().unwrap().contains("agent of cluster blue did not start it"), "{run}");
     w.t.stop().await;
@@ -567,6 +580,10 @@ async fn what_a_stack_may_not_be_made_of(database: TestDatabase) {
         ("attributes.files", json!({"files": [{"path": "../a", "content": "x"}]})),
         ("attributes.files", json!({"files": [{"path": "a", "content": "x".repeat((64 << 10) + 1)}]})),
         ("attributes.jobSpec.namespace", json!({"jobSpec": {"namespace": "kube-system"}})),
+        (
+            "attributes.configuration.terraform.tofuRegistry",
+            json!({"configuration": {"terraform": {"tofuRegistry": true}}}),
+        ),
     ] {
         let refused = w.update(attributes).await;
         assert_eq!(refused.outcome(), "INVALID", "{field}: {refused:?}");

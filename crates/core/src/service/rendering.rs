@@ -195,6 +195,13 @@ impl Rendering {
         chart.chain(self.sources.iter().map(|source| source.repository_id))
     }
 
+    /// Where in a repository it is read from besides the service's own folder: its chart and its further sources.
+    pub fn refs_of(&self, repository: RepositoryId) -> impl Iterator<Item = &GitRef> {
+        let chart = self.helm.iter().filter(move |helm| helm.repository_id == Some(repository));
+        let sources = self.sources.iter().filter(move |source| source.repository_id == repository);
+        chart.filter_map(|helm| helm.git.as_ref()).chain(sources.map(|source| &source.git))
+    }
+
     /// Paths of the service's own repository that it names and that lie outside of the service's folder: files and
     /// folders that its source needs besides.
     pub fn beside(&self, folder: &str) -> Vec<String> {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::error::ErrorCode;
-use crate::ids::{ClusterId, ProjectId, RepositoryId, StackId, StackRunId};
+use crate::ids::{ClusterId, ProjectId, RepositoryId, RunStepId, StackId, StackRunId};
 use crate::service::GitRef;
 use crate::stack::StackTool;
 use crate::stack_dependency::Upstream;
@@ -65,12 +65,12 @@ fn waiting() -> StackRun {
 }
 
 fn report(succeeded: bool) -> RunReport {
-    RunReport { succeeded, cancelled: false, error: None, changed: false, outputs: None }
+    RunReport { succeeded, cancelled: false, error: None, changed: false, outputs: None, interrupted: false }
 }
 
 fn status(turn: &Turn) -> Option<RunStatus> {
     match turn {
-        Turn::Over(status, _) => Some(*status),
+        Turn::Over(status, _) | Turn::Unbegun(status, _) => Some(*status),
         Turn::Waits | Turn::Applies | Turn::Again(_) => None,
     }
 }
@@ -173,24 +173,108 @@ fn an_apply_says_whether_it_may_have_changed_something() {
 }
 
 #[test]
+fn a_pod_that_is_told_to_end_while_it_plans_is_made_anew() {
+    let told = RunReport { interrupted: true, error: Some("SIGTERM".to_owned()), ..report(false) };
+    let planning = |attempt| StackRun { attempt, ..run(RunStatus::Running, RunPhase::Plan) };
+    let Turn::Again(note) = after_job(&planning(1), &told) else { panic!() };
+    assert!(note.starts_with("SIGTERM; nothing was applied"), "{note}");
+    let Turn::Unbegun(RunStatus::Failed, error) = after_job(&planning(ATTEMPTS), &told) else { panic!() };
+    assert!(error.contains("nothing was applied"), "{error}");
+    // The agent ends a run that is cancelled in this way.
+    let asked = StackRun { cancel_asked: true, ..planning(1) };
+    assert_eq!(status(&after_job(&asked, &told)), Some(RunStatus::Cancelled));
+
+    // Before anything was applied, also an apply.
+    let applying = run(RunStatus::Running, RunPhase::Apply);
+    let Turn::Again(note) = after_job(&applying, &told) else { panic!() };
+    assert!(note.starts_with("SIGTERM; nothing was applied"), "{note}");
+    let asked = StackRun { cancel_asked: true, ..applying.clone() };
+    assert_eq!(status(&after_job(&asked, &told)), Some(RunStatus::Cancelled));
+    // What was applied in part is not begun again.
+    let Turn::Over(RunStatus::Failed, Some(error)) =
+        after_job(&applying, &RunReport { changed: true, ..told.clone() })
+    else {
+        panic!()
+    };
+    assert!(error.starts_with("SIGTERM; it may have changed something"), "{error}");
+}
+
+#[test]
 fn only_where_nothing_was_applied_it_is_tried_again() {
-    let lost = |phase, attempt, spoken| {
-        after_loss(&StackRun { attempt, ..run(RunStatus::Running, phase) }, "it is gone", spoken)
+    let lost = |phase, attempt, begun| {
+        after_loss(&StackRun { attempt, ..run(RunStatus::Running, phase) }, "it is gone", begun)
     };
     assert!(matches!(lost(RunPhase::Plan, 1, true), Turn::Again(_)));
     assert!(matches!(lost(RunPhase::Plan, 2, true), Turn::Again(_)));
     assert_eq!(status(&lost(RunPhase::Plan, 3, true)), Some(RunStatus::Failed));
     assert!(matches!(lost(RunPhase::Apply, 1, false), Turn::Again(_)));
+    let Turn::Unbegun(RunStatus::Failed, error) = lost(RunPhase::Apply, 3, false) else { panic!() };
+    assert_eq!(error, "it is gone, 3 times in a row; nothing was applied");
+    let asked = StackRun { cancel_asked: true, ..run(RunStatus::Running, RunPhase::Apply) };
+    let Turn::Unbegun(RunStatus::Cancelled, error) = after_loss(&asked, "it is gone", false) else {
+        panic!()
+    };
+    assert_eq!(error, "it is gone; nothing was applied");
     let Turn::Over(RunStatus::Failed, Some(error)) = lost(RunPhase::Apply, 1, true) else { panic!() };
     assert!(error.contains("may have changed something"), "{error}");
     let asked = StackRun { cancel_asked: true, ..run(RunStatus::Running, RunPhase::Plan) };
     assert_eq!(status(&after_loss(&asked, "it is gone", true)), Some(RunStatus::Cancelled));
 }
 
+/// A step that ended has begun, too, whether somebody said so or not.
+#[test]
+fn what_changes_something_has_begun_with_its_step() {
+    let step = |phase, stage, status| RunStep {
+        id: RunStepId::new(),
+        run_id: StackRunId::new(),
+        phase,
+        index: 0,
+        stage,
+        name: String::new(),
+        cmd: String::new(),
+        args: Vec::new(),
+        status,
+        exit_code: None,
+        started_at: None,
+        finished_at: None,
+    };
+    let (plan, apply) = (RunPhase::Plan, RunPhase::Apply);
+    let begun = |run: &StackRun, phase, stage, status| has_begun(run, &[step(phase, stage, status)]);
+    let applies = run(RunStatus::Running, apply);
+    assert!(!has_begun(&applies, &[]));
+    for stage in [Stage::Apply, Stage::Destroy] {
+        assert!(!begun(&applies, apply, stage, StepStatus::Pending));
+        for status in [StepStatus::Running, StepStatus::Successful, StepStatus::Failed] {
+            assert!(begun(&applies, apply, stage, status));
+        }
+    }
+    assert!(!begun(&applies, apply, Stage::Init, StepStatus::Running));
+    assert!(!begun(&applies, plan, Stage::Plan, StepStatus::Successful));
+    let plans = run(RunStatus::Running, plan);
+    assert!(!begun(&plans, plan, Stage::Plan, StepStatus::Running));
+    // Of commands that somebody gave, those that look count as well.
+    let mut commands = StackRun { kind: RunKind::Commands, ..plans };
+    let given = ExecCommands { phase: plan, commands: Vec::new(), custom: None, answers: Vec::new() };
+    commands.snapshot.spec.exec = Some(given);
+    assert!(begun(&commands, plan, Stage::Plan, StepStatus::Running));
+    assert!(!begun(&commands, plan, Stage::Init, StepStatus::Running));
+    // Which step begins with a Job of which nobody says in time what it does.
+    let at = |index, stage, status| RunStep { index, ..step(apply, stage, status) };
+    let init = at(3, Stage::Init, StepStatus::Running);
+    let later = at(5, Stage::Apply, StepStatus::Pending);
+    let first = at(4, Stage::Apply, StepStatus::Pending);
+    assert_eq!(first_to_begin(&applies, &[init.clone(), later.clone(), first.clone()]), Some(4));
+    let first = RunStep { status: StepStatus::Running, ..first };
+    assert_eq!(first_to_begin(&applies, &[init.clone(), first, later]), None);
+    assert_eq!(first_to_begin(&applies, &[init]), None);
+    assert_eq!(first_to_begin(&commands, &[at(0, Stage::Apply, StepStatus::Pending)]), None);
+}
+
 #[test]
 fn no_run_stays_as_it_is_for_ever() {
     let heard = |run: StackRun, seconds| StackRun { heartbeat_at: Some(at(seconds)), ..run };
-    let tended = |run: &StackRun, seconds| tend(run, "blue", None, at(seconds));
+    let blue = Around { cluster: "blue", heard: None, begun: true };
+    let tended = |run: &StackRun, seconds| tend(run, &blue, at(seconds));
 
     let running = heard(run(RunStatus::Running, RunPhase::Plan), 100);
     assert_eq!(tended(&running, 160), None);
@@ -200,6 +284,8 @@ fn no_run_stays_as_it_is_for_ever() {
     assert!(matches!(tended(&running, 161), Some(Turn::Again(_))));
     let applying = heard(run(RunStatus::Running, RunPhase::Apply), 100);
     assert_eq!(tended(&applying, 161).as_ref().and_then(status), Some(RunStatus::Failed));
+    let unbegun = tend(&applying, &Around { begun: false, ..blue }, at(161));
+    assert!(matches!(unbegun, Some(Turn::Again(_))), "{unbegun:?}");
 
     let pending = heard(run(RunStatus::Pending, RunPhase::Plan), 100);
     assert_eq!(tended(&pending, 1000), None);
@@ -208,7 +294,10 @@ fn no_run_stays_as_it_is_for_ever() {
         error.contains("agent of cluster blue did not start it within 15 minutes: it was never heard of")
     );
     let noted = StackRun { error: Some("no such image".to_owned()), ..pending };
-    let Some(Turn::Over(_, Some(error))) = tend(&noted, "blue", Some(at(7)), at(2000)) else { panic!() };
+    let Some(Turn::Over(_, Some(error))) = tend(&noted, &Around { heard: Some(at(7)), ..blue }, at(2000))
+    else {
+        panic!()
+    };
     assert!(error.contains("last heard of at 1970-01-12") && error.contains("no such image"), "{error}");
 
     let queued = run(RunStatus::Queued, RunPhase::Plan);
@@ -220,6 +309,8 @@ fn no_run_stays_as_it_is_for_ever() {
         message: String::new(),
         author: String::new(),
         emails: Vec::new(),
+        more_emails: false,
+        commits: Vec::new(),
         closure_digest: "b".to_owned(),
         artifact_digest: "c".to_owned(),
         folder: String::new(),
@@ -249,6 +340,23 @@ fn no_run_stays_as_it_is_for_ever() {
     assert_eq!(tended(&waits, 7201), Some(Turn::Applies));
     for over in [RunStatus::Successful, RunStatus::Failed, RunStatus::Cancelled] {
         assert_eq!(tended(&run(over, RunPhase::Apply), 1_000_000), None);
+    }
+}
+
+#[test]
+fn some_of_its_time_is_watched_in_any_case() {
+    let minutes = TimeDelta::minutes;
+    for (term, before, expected) in [
+        (minutes(15), minutes(0), minutes(15)),
+        // The console was away, or the clock jumped.
+        (minutes(15), minutes(600), minutes(15)),
+        (minutes(30), minutes(10), minutes(20)),
+        (minutes(30), minutes(600), minutes(15)),
+        (minutes(600), minutes(0), minutes(600)),
+        (minutes(600), minutes(100_000), minutes(15)),
+        (minutes(1), minutes(600), minutes(1)),
+    ] {
+        assert_eq!(watch_needed(term, before), expected, "{term} {before}");
     }
 }
 
@@ -336,6 +444,8 @@ fn whoever_wrote_the_commit_is_one_of_those_whose_own_it_is() {
         message: String::new(),
         author: "Ada".to_owned(),
         emails: vec!["Ada@Example.com".to_owned(), "merger@example.com".to_owned()],
+        more_emails: false,
+        commits: Vec::new(),
         closure_digest: "b".to_owned(),
         artifact_digest: "c".to_owned(),
         folder: String::new(),
@@ -347,6 +457,47 @@ fn whoever_wrote_the_commit_is_one_of_those_whose_own_it_is() {
         assert_eq!(code(&run, name), Some(ErrorCode::Forbidden), "{name}");
     }
     assert_eq!(code(&run, "bob@example.com"), None);
+    // What an account wrote is no other one's for whoever assumes it.
+    assert_eq!(code(&run, "merger@example.com (assumed by bob@example.com)"), Some(ErrorCode::Forbidden));
+}
+
+/// Whose code it is that many wrote, nobody can tell: one more person has to agree.
+#[test]
+fn with_more_authors_than_can_be_told_one_more_person_agrees() {
+    let mut run = waiting();
+    run.approvals = vec![approval(UserId::new(), "d1")];
+    run.source = Some(RunSource {
+        sha: "a".to_owned(),
+        message: String::new(),
+        author: "Ada".to_owned(),
+        emails: Vec::new(),
+        more_emails: true,
+        commits: Vec::new(),
+        closure_digest: "b".to_owned(),
+        artifact_digest: "c".to_owned(),
+        folder: String::new(),
+    });
+    let is_due = |run: &StackRun| {
+        let open = OpenRun {
+            id: run.id,
+            stack_id: run.stack_id,
+            status: run.status,
+            is_prepared: true,
+            is_held: false,
+            heartbeat_at: None,
+            created_at: run.created_at,
+            plan: run.plan.clone(),
+            approvals: run.approvals.clone(),
+            approval: run.snapshot.spec.approval.clone(),
+            more_emails: true,
+        };
+        open.is_due(at(1))
+    };
+    assert!(is_approved(&run) && approvers(&run) == 1 && is_due(&run));
+    run.snapshot.spec.approval.forbid_self = true;
+    assert!(!is_approved(&run) && approvers(&run) == 2 && !is_due(&run));
+    run.approvals.push(approval(UserId::new(), "d1"));
+    assert!(is_approved(&run) && is_due(&run));
 }
 
 #[test]

@@ -154,3 +154,20 @@ async fn collection_keeps_what_is_named_or_young() {
         assert_eq!(blobs.get(*digest).await.unwrap().is_some(), n < 2, "also from memory");
     }
 }
+
+#[tokio::test]
+async fn what_is_forgotten_by_name_goes_unless_it_is_young() {
+    let folder = OwnedFolder::new("blobs").unwrap();
+    let blobs = store(&folder, |_| {});
+    let digests: Vec<Digest> = (0..3_u8).map(|n| Digest::of(&[n])).collect();
+    for n in 0..3_u8 {
+        blobs.put(Digest::of(&[n]), vec![n]).await.unwrap();
+    }
+    let these: HashSet<Digest> = [digests[0], digests[1], Digest::of(b"never stored")].into();
+    assert_eq!(blobs.forget(these.clone(), Duration::from_hours(1)).await.unwrap(), 0, "all are young");
+    assert_eq!(blobs.forget(these.clone(), Duration::ZERO).await.unwrap(), 2);
+    assert_eq!(blobs.forget(these, Duration::ZERO).await.unwrap(), 0, "twice is once");
+    for (n, digest) in digests.iter().enumerate() {
+        assert_eq!(blobs.get(*digest).await.unwrap().is_some(), n == 2, "also from memory");
+    }
+}

@@ -3,12 +3,15 @@
 
 mod artifact;
 mod attacks;
+mod authors;
 mod blobs;
 mod bundle;
 mod closure;
 mod crash;
 mod fetch;
+mod merge;
 mod monorepo;
+mod overlay;
 mod quota;
 mod reach;
 mod refs;

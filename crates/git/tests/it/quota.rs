@@ -1,9 +1,9 @@
 //! What repositories may take of the machine that mirrors them.
 
-use plural_git::{Error, LocalPaths, Mirrors, Remote};
+use plural_git::{Error, FileChange, LocalPaths, Mirrors, Remote};
 use plural_testkit::{GitRemote, GitServer};
 
-use crate::support::{Home, files_in, key, noise, remote};
+use crate::support::{Home, files_in, key, noise, oid, remote};
 
 const MIB: u64 = 1 << 20;
 
@@ -55,6 +55,32 @@ async fn a_mirror_that_grows_too_large_stays_as_it_was() {
     let repository = home.mirrors.repository(&remote).await.unwrap();
     assert_eq!(crate::support::resolve(&repository, "main"), first);
     assert!(on_disk(&home) < 3 * MIB);
+}
+
+#[tokio::test]
+async fn commits_that_are_made_here_count_one_after_the_other() {
+    let git = GitRemote::new().unwrap();
+    let base = git.push_files([("a", "1")]).unwrap();
+    let server = GitServer::start(git.root()).unwrap();
+    let home = Home::with(|options| options.quota.mirror_bytes = 4 * MIB);
+    let remote = remote(&server.url(&git));
+    home.fetch(&remote).await;
+    let mut refused = None;
+    for number in 0..8 {
+        let mut content = noise(1 << 20);
+        content.rotate_left(number * 1000 + 1);
+        let change = FileChange { path: "a".to_owned(), content: Some(content.into()), executable: false };
+        if let Err(error) = home.mirrors.overlay(&remote, oid(&base), "m", &[change]).await {
+            refused = Some(error);
+            break;
+        }
+    }
+    let error = refused.unwrap();
+    assert_eq!(quota_of(&error).0, "--git-mirror-mib", "{error}");
+    assert!(on_disk(&home) < 5 * MIB, "{} bytes", on_disk(&home));
+    // Branches keep their room.
+    git.push_files([("b", "2")]).unwrap();
+    home.fetch(&remote).await;
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ async fn sigterm_reaches_the_command_with_its_grace() {
     assert_eq!(running.await.unwrap(), Outcome::Failed);
     assert!(f.console.log(0).starts_with("started\n") && f.console.log(0).contains("asked\n"));
     let done = f.console.done();
-    assert!(!done.succeeded && !done.cancelled);
+    assert!(!done.succeeded && !done.cancelled && done.interrupted);
     assert!(done.error.unwrap().contains("SIGTERM"));
 }
 

@@ -7,4 +7,5 @@ mod ends;
 mod exec;
 mod fixture;
 mod logs;
+mod outputs;
 mod tools;

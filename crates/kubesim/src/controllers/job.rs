@@ -28,7 +28,12 @@ pub(super) fn reconcile(s: &mut Store, a: &Address, later: &mut Later) {
     let phase = |p: &Value, want: &str| text(p, "/status/phase") == want;
     let succeeded = pods.iter().filter(|p| phase(p, "Succeeded")).count() as i64;
     let failed = pods.iter().filter(|p| phase(p, "Failed")).count() as i64;
-    pods.retain(|p| !deleting(p) && !phase(p, "Succeeded") && !phase(p, "Failed"));
+    pods.retain(|p| !phase(p, "Succeeded") && !phase(p, "Failed"));
+    let all = pods.len();
+    pods.retain(|p| !deleting(p));
+    let terminating = all - pods.len();
+    // Where the Job says so, nothing takes the place of a Pod that has not ended.
+    let kept = if text(&job, "/spec/podReplacementPolicy") == "Failed" { terminating } else { 0 };
     let parallelism = number(&job, "/spec/parallelism");
     let completions = job.pointer("/spec/completions").and_then(Value::as_i64).unwrap_or(1);
     let limit = number(&job, "/spec/backoffLimit");
@@ -66,7 +71,7 @@ pub(super) fn reconcile(s: &mut Store, a: &Address, later: &mut Later) {
             status["startTime"] = now.into();
         }
         let want = parallelism.min(completions - succeeded);
-        for _ in pods.len() as i64..want {
+        for _ in (pods.len() + kept) as i64..want {
             let name = format!("{}-{}", a.1.1, random_suffix(5));
             let pod = template::pod(&job, &name, &[("batch.kubernetes.io/job-name", &a.1.1)]);
             if let Some(p) = system_create(s, "pods", pod, MANAGER) {
@@ -91,7 +96,7 @@ pub(super) fn reconcile(s: &mut Store, a: &Address, later: &mut Later) {
         }
     }
     status["ready"] = ready.into();
-    status["terminating"] = 0.into();
+    status["terminating"] = terminating.into();
     status["uncountedTerminatedPods"] = json!({});
     let Some(job) = s.at(a).cloned() else { return };
     put_status(s, a, &job, status);

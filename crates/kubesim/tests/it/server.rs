@@ -12,7 +12,7 @@ use kube::api::{
     Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
 };
 use kube::config::KubeConfigOptions;
-use kube::{Client, Config, ResourceExt as _};
+use kube::{Client, Config, ResourceExt};
 use plural_kubesim::{Cluster, ClusterOptions, Fault, Kubelet, Sim, User};
 use serde_json::{Value, json};
 
@@ -261,6 +261,37 @@ async fn failures_are_injected_by_annotation() {
         conditions.iter().any(|c| c.type_ == "Failed" && c.status == "True").then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_job_waits_for_the_end_of_its_pods_where_it_says_so() {
+    let c = cluster().await;
+    let client = client(&c).await;
+    let jobs: Api<Job> = Api::default_namespaced(client.clone());
+    let pods: Api<Pod> = Api::default_namespaced(client);
+    for (policy, expected) in [("Failed", 1), ("TerminatingOrFailed", 2)] {
+        let name = policy.to_lowercase();
+        // They never begin, and a finalizer keeps those that are deleted.
+        let job: Job = serde_json::from_value(json!({
+            "metadata": {"name": name, "annotations": {"kubesim.plural.sh/fail": "Unschedulable"}},
+            "spec": {"podReplacementPolicy": policy, "template": {
+                "metadata": {"finalizers": ["example.org/held"]},
+                "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}}))
+        .unwrap();
+        jobs.create(&PostParams::default(), &job).await.unwrap();
+        let of_job = ListParams::default().labels(&format!("batch.kubernetes.io/job-name={name}"));
+        let pod = eventually("a Pod", async || {
+            pods.list(&of_job).await.unwrap().items.first().map(ResourceExt::name_any)
+        })
+        .await;
+        pods.delete(&pod, &DeleteParams::default()).await.unwrap();
+        eventually("the Job to see it", async || {
+            let status = jobs.get(&name).await.unwrap().status.unwrap_or_default();
+            (status.terminating == Some(1)).then_some(())
+        })
+        .await;
+        assert_eq!(pods.list(&of_job).await.unwrap().items.len(), expected, "{policy}");
+    }
 }
 
 #[tokio::test]

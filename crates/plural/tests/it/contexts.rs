@@ -31,6 +31,7 @@ async fn a_context_is_rendered_and_rendered_anew(cluster: TestCluster) -> anyhow
             configuration: Some(format!("{{\"region\": \"{region}\", \"zones\": [\"a\", \"b\"]}}")),
             secrets: Some(vec![value("token", "hunter2")]),
             project_id: None,
+            imports: None,
         },
     };
     let context = w.person.client.send(&save("eu")).await?;

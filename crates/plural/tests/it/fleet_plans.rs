@@ -11,7 +11,11 @@ use crate::{
     world::{PATIENCE, World, map},
 };
 
-each_cluster!(a_commit_is_planned_on_its_cluster_and_nothing_moves, a_cluster_that_is_away_is_a_result);
+each_cluster!(
+    a_commit_is_planned_on_its_cluster_and_nothing_moves,
+    a_service_of_several_sources_is_planned,
+    a_cluster_that_is_away_is_a_result,
+);
 
 const CREATE: &str = "mutation ($r: ID!, $ref: String!, $base: String) {
     createFleetPlan(repositoryId: $r, ref: $ref, base: $base) { id phase } }";
@@ -133,6 +137,34 @@ async fn a_commit_is_planned_on_its_cluster_and_nothing_moves(cluster: TestClust
     assert!(part["error"].as_str().unwrap().contains("app/a.yaml"), "{plan}");
     let details = w.person.details(&app).await?;
     assert!(details.errors.is_empty(), "{:?}", details.errors);
+    w.end().await
+}
+
+async fn a_service_of_several_sources_is_planned(cluster: TestCluster) -> anyhow::Result<()> {
+    let w = World::new(cluster).await?;
+    let admin = Asker::administrator(&w.console.url).await?;
+    let first = w.remote.push_files([("app/a.yaml", map("a", "1")), ("extra/b.yaml", map("b", "1"))])?;
+    let source = json!({"path": "", "repositoryId": w.repository, "git": {"ref": "main", "folder": "extra"}});
+    let attributes = json!({
+        "name": "app", "namespace": w.namespace, "repositoryId": w.repository,
+        "git": {"ref": "main", "folder": "app"}, "sources": [source],
+    });
+    let create = "mutation ($id: ID, $a: ServiceDeploymentAttributes!) {
+        createServiceDeployment(clusterId: $id, attributes: $a) { id } }";
+    let made = admin.data(create, json!({"id": w.registered.id, "a": attributes})).await?;
+    let id = made["createServiceDeployment"]["id"].as_str().unwrap().to_owned();
+    w.person.stands_at(&id, &first).await;
+    w.until_value("b", "1").await;
+    w.remote.set_ref("refs/heads/feature", "main")?;
+    let head = w.remote.commit("feature").file("extra/b.yaml", map("b", "2")).push()?;
+    let plan = planned(&admin, &w, &head, Some("main")).await?;
+    let part = &plan["reach"]["parts"][0];
+    assert_eq!((&part["name"], &part["state"]), (&json!("app"), &json!("PLANNED")), "{plan}");
+    let told = admin.data(PART, json!({"id": part["id"]})).await?["fleetPlanPart"].clone();
+    let field = json!({"path": "/data/key", "before": "\"1\"", "after": "\"2\""});
+    let change = json!({"action": "CHANGE", "why": null, "object": {"kind": "ConfigMap", "name": "b"}, "fields": [field]});
+    assert!(told["objects"].as_array().unwrap().contains(&change), "{told}");
+    assert_eq!(w.value("b").await?.as_deref(), Some("1"), "nothing moved");
     w.end().await
 }
 

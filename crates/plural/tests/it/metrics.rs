@@ -88,7 +88,10 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
             "clock_stacks",
             "poll_pull_requests",
             "poll_stack_pulls",
+            "forget_pr_secrets",
+            "merge_in_windows",
             "prune_stack_runs",
+            "prune_fleet_previews",
         ]
         .into_iter()
         .filter(|name| !loops.contains(name))
@@ -106,6 +109,8 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "hear_scm_webhook",
                 "open_pull_request",
                 "look_fleet_plan",
+                "look_fleet_preview",
+                "plan_previewed_stack",
                 "end_fleet_plan",
                 "tell_fleet_plan",
                 "plan_fleet_of_pull",
@@ -114,6 +119,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "follow_merge",
                 "plan_pull_request",
                 "tell_pull_request",
+                "govern_pull_request",
             ]
             .into_iter()
             .filter(|kind| !kinds.contains(kind)),

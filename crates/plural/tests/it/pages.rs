@@ -4,7 +4,7 @@
 //! The reference of the command line is not followed: `cli`'s tests parse its examples.
 //! One backend is enough: a console with PostgreSQL is asked the same by the tests of each command.
 
-mod page;
+pub(crate) mod page;
 mod table;
 
 use std::{
@@ -18,8 +18,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use plural_agent::{Agent, AgentConfig, RunningAgent};
 use plural_console::{ConsoleConfig, RunningConsole};
 use plural_testkit::{
-    Backend, GitRemote, GitServer, OciRegistry, OwnedFolder, ScmDialect, ScmServer, TestCluster,
-    each_cluster, exclusive, oci_registry::SignIn, real::RealCluster,
+    Backend, GitRemote, GitServer, OciRegistry, OwnedFolder, TestCluster, each_cluster, exclusive,
+    oci_registry::SignIn, real::RealCluster,
 };
 use plural_tunnel::ConsoleOptions;
 use tokio::process::Command;
@@ -28,6 +28,7 @@ use self::table::{EVERYWHERE, Followed, PAGES};
 use crate::{
     charts::chart,
     program::PLURAL,
+    pull_requests::gitea,
     world::{EMAIL, PASSWORD, Person, console_config, map},
 };
 
@@ -103,13 +104,14 @@ struct Reader {
     token: String,
     /// The first is that of almost every page.
     remotes: Vec<GitRemote>,
-    _servers: (GitServer, GitServer, OciRegistry, TestCluster, ScmServer),
+    _servers: (GitServer, GitServer, OciRegistry, TestCluster),
 }
 
 impl Reader {
     /// Nothing where a program is missing.
     async fn new(blue: &Path, kubectl: PathBuf) -> anyhow::Result<Option<Self>> {
         let Some(registry) = OciRegistry::start(&SignIn::Open)? else { return Ok(None) };
+        let Some(gitea) = gitea() else { return Ok(None) };
         registry.push_chart("charts/redis", "19.0.1", &chart("redis", "19.0.1", "theirs")).await?;
         let home = OwnedFolder::new("pages")?;
         let green = TestCluster::kubesim().await?;
@@ -146,10 +148,11 @@ impl Reader {
         server.require("bot", "correct horse");
         let moved = GitServer::start(remotes[4].root())?;
         moved.require("bot", "correct horse");
-        // What the tutorial of automations has its reader push.
-        let host = ScmServer::start(ScmDialect::Gitea)?;
-        host.push("main", "apps/kustomization.yaml", "resources:\n  - web\n");
-        host.push("main", "templates/app.yaml", &map("{{ context.name }}", "{{ context.greeting }}"));
+        // What the tutorial of automations takes for granted: an application, and a file that lists it.
+        let fleet = gitea.repository()?;
+        fleet.push("main", "apps/web/map.yaml", &map("web", "1"))?;
+        fleet.push("main", "apps/web/kustomization.yaml", "resources:\n  - map.yaml\n")?;
+        fleet.push("main", "apps/kustomization.yaml", "resources:\n  - web\n")?;
         let repository = person.repository(&remotes[0].path().display().to_string()).await?;
         let local = |of: usize| remotes[of].path().display().to_string();
         let demo = home.path().join("plural-demo/repository");
@@ -163,8 +166,11 @@ impl Reader {
             ("@MOVED@", moved.url(&remotes[4])),
             ("@CHART@", format!("oci://{}/charts/redis", registry.address())),
             ("@DEMO@", demo.display().to_string()),
-            ("@GITEA@", host.api_url()),
-            ("@GITEA_TOKEN@", host.token()),
+            ("@GITEA@", fleet.api_url()),
+            ("@GITEA_TOKEN@", fleet.token()),
+            ("@GITEA_OWNER@", fleet.owner().to_owned()),
+            ("@GITEA_CLONE@", fleet.clone_url()),
+            ("@GITEA_PUSH@", fleet.push_url()),
             ("repositoryId: 0190b8a2-7c11-7def-8000-0123456789ab", format!("repositoryId: {repository}")),
         ];
         let reader = Self {
@@ -174,7 +180,7 @@ impl Reader {
             names,
             token,
             remotes,
-            _servers: (server, moved, registry, green, host),
+            _servers: (server, moved, registry, green),
             home,
         };
         reader.moves_in(blue)?;

@@ -1,5 +1,5 @@
 //! The automations of the catalogue that the scaffold's tests keep, by `plural pr test` and by a console: title, message, differences and files
-//! are the same, and they are what is expected.
+//! are the same, and they are what is expected. External templates are in a second repository, and charts at a web server.
 //!
 //! SQLite alone: what an automation makes is in no database.
 
@@ -9,7 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use plural_testkit::{ScmDialect, ScmServer, TestDatabase, note_compared, one_database};
+use flate2::{Compression, write::GzEncoder};
+use plural_testkit::{
+    GitRemote, ScmDialect, ScmServer, TestDatabase, WebFolder, note_compared, one_database,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -27,9 +30,11 @@ one_database!(
 const PREVIEW: &str = "mutation ($id: ID!, $context: Json) {
   previewPullRequest(id: $id, context: $context) { title message skipped files { path change diff } }
 }";
-const CREATE: &str = "mutation ($id: ID!, $context: Json) {
-  createPullRequest(id: $id, context: $context) { phase error ref title }
+const CREATE: &str = "mutation ($id: ID!, $context: Json, $secrets: Json) {
+  createPullRequest(id: $id, context: $context, secrets: $secrets) { phase error ref title }
 }";
+/// Where automations say that charts are.
+const CHARTS: &str = "https://charts.example.com";
 
 fn catalogue() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../scaffold/tests/catalogue").canonicalize().unwrap()
@@ -52,6 +57,18 @@ fn below(folder: &Path) -> BTreeMap<String, String> {
     found
 }
 
+/// A chart as a registry has it.
+fn archive(name: &str, files: &BTreeMap<String, String>) -> Vec<u8> {
+    let mut out = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    for (path, text) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        out.append_data(&mut header, format!("{name}/{path}"), text.as_bytes()).unwrap();
+    }
+    out.into_inner().unwrap().finish().unwrap()
+}
+
 struct World {
     console: ConsoleProcess,
     admin: Asker,
@@ -59,6 +76,11 @@ struct World {
     home: Home,
     /// Of the repository that all automations change.
     repository: BTreeMap<String, String>,
+    /// Has external templates.
+    scaffolds: GitRemote,
+    scaffolds_id: String,
+    /// Has charts.
+    web: WebFolder,
 }
 
 impl World {
@@ -73,6 +95,12 @@ impl World {
         }
         let project = "mutation ($a: ProjectAttributes!) { createProject(attributes: $a) { id } }";
         admin.data(project, json!({"a": {"name": "shop"}})).await?;
+        let group = "mutation ($a: GroupAttributes!) { createGroup(attributes: $a) { id } }";
+        admin.data(group, json!({"a": {"name": "platform"}})).await?;
+        let scaffolds = GitRemote::new()?;
+        let templates = below(&catalogue().join("scaffolds")).into_iter();
+        scaffolds.push_files(templates.map(|(path, text)| (format!("scaffolds/{path}"), text)))?;
+        let scaffolds_id = person.repository(&scaffolds.path().display().to_string()).await?;
         let repository = below(&catalogue().join("repository"));
         for (path, text) in &repository {
             let path = home.path().join("repository").join(path);
@@ -81,7 +109,8 @@ impl World {
         }
         let host = ScmServer::start(ScmDialect::Gitea)?;
         fs::write(home.path().join("token.txt"), host.token())?;
-        let world = Self { console, admin, host, home, repository };
+        let web = WebFolder::start()?;
+        let world = Self { console, admin, host, home, repository, scaffolds, scaffolds_id, web };
         let (api, of) = (world.host.api_url(), world.host.repository());
         world
             .plural(&format!(
@@ -101,13 +130,43 @@ impl World {
         Ok(out)
     }
 
+    /// Puts the chart of an automation, where it has one, behind the web server, and beside it the archive for the command line; its file, with
+    /// that address in it.
+    fn published(&self, name: &str, folder: &Path) -> anyhow::Result<(String, Option<String>)> {
+        let file = folder.join("automation.yaml");
+        let chart = below(&folder.join("chart"));
+        let Some(about) = chart.get("Chart.yaml") else { return Ok((file.display().to_string(), None)) };
+        let word = |field: &str| about.lines().find_map(|line| line.strip_prefix(field)).unwrap_or_default();
+        let (of, version) = (word("name: "), word("version: "));
+        let packed = archive(of, &chart);
+        self.web.write(&format!("{name}.tgz"), packed.clone())?;
+        let index = format!(
+            "apiVersion: v1\nentries:\n  {of}:\n  - {{name: {of}, version: {version}, urls: ['{name}.tgz']}}\n"
+        );
+        self.web.write("index.yaml", index)?;
+        fs::write(self.home.path().join(format!("{name}.tgz")), packed)?;
+        let text = fs::read_to_string(file)?;
+        anyhow::ensure!(text.contains(CHARTS), "{name} has its chart elsewhere");
+        fs::write(self.home.path().join(format!("{name}.yaml")), text.replace(CHARTS, &self.web.url("")))?;
+        Ok((format!("{name}.yaml"), Some(format!("{name}.tgz"))))
+    }
+
     /// One automation by both; what differs.
     async fn differs(&self, name: &str) -> anyhow::Result<Vec<String>> {
         let folder = catalogue().join("automations").join(name);
         let at = folder.display();
+        let (file, chart) = self.published(name, &folder)?;
+        let is_external = fs::read_to_string(folder.join("automation.yaml"))?.contains("external: true");
+        let chart = chart.map_or_else(String::new, |chart| format!(" --chart {chart}"));
+        let (templates, uses) = if is_external {
+            let folder = catalogue().join("scaffolds");
+            (format!(" --templates {}", folder.display()), format!(" --repository {}", self.scaffolds_id))
+        } else {
+            (String::new(), String::new())
+        };
         let offline = self
             .plural(&format!(
-                "pr test {at}/automation.yaml --context {at}/answers.json --dir repository --diff -o json"
+                "pr test {file} --context {at}/answers.json{chart}{templates} --dir repository --diff -o json"
             ))
             .await?;
         let offline: Value = serde_json::from_str(&offline)?;
@@ -118,7 +177,7 @@ impl World {
         }
         let id = self
             .plural(&format!(
-                "pr automations create --file {at}/automation.yaml --connection host -o jsonpath={{.id}}"
+                "pr automations create --file {file} --connection host{uses} -o jsonpath={{.id}}"
             ))
             .await?;
         let answers: Value = serde_json::from_str(&fs::read_to_string(folder.join("answers.json"))?)?;
@@ -136,6 +195,11 @@ impl World {
         compare("files", &lowered(&offline["changes"]), &lowered(&preview["files"]));
 
         // What is opened is what was expected of both.
+        let secrets = match fs::read_to_string(folder.join("secrets.json")) {
+            Ok(text) => serde_json::from_str(&text)?,
+            Err(_) => Value::Null,
+        };
+        let asked = json!({"id": asked["id"], "context": asked["context"], "secrets": secrets});
         let made = self.admin.data(CREATE, asked).await?["createPullRequest"].take();
         compare("phase", &json!("OPENED"), &made["phase"]);
         let branch = made["ref"].as_str().unwrap_or_default();
@@ -174,6 +238,7 @@ async fn the_command_line_and_the_console_make_the_same(_: TestDatabase) -> anyh
         .collect();
     names.sort();
     assert!(names.len() >= 30, "{names:?}");
+    assert!(!world.scaffolds.resolve("main")?.is_empty());
     let (mut wrong, mut agreed) = (Vec::new(), 0);
     for name in &names {
         match world.differs(name).await {

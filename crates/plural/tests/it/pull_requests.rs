@@ -87,7 +87,7 @@ struct World {
 }
 
 /// One server for all tests; nothing, said on stderr, where it is missing.
-fn gitea() -> Option<&'static Gitea> {
+pub(crate) fn gitea() -> Option<&'static Gitea> {
     static GITEA: OnceLock<Option<Gitea>> = OnceLock::new();
     if !Gitea::is_here_or_report() {
         return None;
@@ -291,6 +291,8 @@ async fn a_console_killed_in_any_phase_opens_one(database: TestDatabase) -> anyh
     let door = GiteaDoor::start(gitea)?;
     let mut world = World::new(&database, gitea, &door.api_url()).await?;
     for (before, (name, request)) in PHASES.into_iter().enumerate() {
+        // A tree that is known already is not asked for.
+        world.repository.push("main", "notes.txt", name)?;
         door.hold(Some(request));
         let begun = world.plural(&format!("pr create add-map --set name={name} --no-wait -o json")).await?;
         let begun: Value = serde_json::from_str(&begun)?;

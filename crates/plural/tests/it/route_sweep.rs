@@ -74,6 +74,11 @@ const fn take_run(listener: Listener) -> Row {
     grpc(listener, "POST /plural.agent.v1.AgentService/TakeRun", PATH)
 }
 
+const fn secrets(listener: Listener) -> Row {
+    const PATH: &str = "/plural.agent.v1.AgentService/Secrets";
+    grpc(listener, "POST /plural.agent.v1.AgentService/Secrets", PATH)
+}
+
 const fn replicas(route: &'static str, path: &'static str) -> Row {
     Row { listener: Listener::Replicas, route, path, speaks: Speaks::Json, answers: [403; 4] }
 }
@@ -93,6 +98,15 @@ const ROWS: &[Row] = &[
         "GET /v1/git/tarballs",
         "/v1/git/tarballs?id=0190c8a0-0000-7000-8000-000000000000",
         [401, 401, 401, 404],
+    ),
+    public("GET /v1/api/scm/connections", "/v1/api/scm/connections", [401, 401, 401, 200]),
+    public("GET /v1/api/scm/pullrequests", "/v1/api/scm/pullrequests?first=1", [401, 401, 401, 200]),
+    public("GET /v1/api/scm/prautomations", "/v1/api/scm/prautomations", [401, 401, 401, 200]),
+    public(
+        "POST /v1/api/scm/prautomations/{id}/invoke",
+        "/v1/api/scm/prautomations/0190c8a0-0000-7000-8000-000000000000/invoke",
+        // The body is GraphQL's.
+        [401, 401, 401, 422],
     ),
     public(
         "* /v1/stacks/{id}/state",
@@ -172,6 +186,7 @@ const ROWS: &[Row] = &[
     join(Listener::Public),
     rotate_token(Listener::Public),
     take_run(Listener::Public),
+    secrets(Listener::Public),
     grpc(Listener::Public, "POST /plural.agent.v1.ProxyService/Serve", "/plural.agent.v1.ProxyService/Serve"),
     grpc(
         Listener::Wrapped,
@@ -192,6 +207,7 @@ const ROWS: &[Row] = &[
     join(Listener::Wrapped),
     rotate_token(Listener::Wrapped),
     take_run(Listener::Wrapped),
+    secrets(Listener::Wrapped),
     grpc(
         Listener::Wrapped,
         "POST /plural.agent.v1.ProxyService/Serve",
@@ -244,7 +260,9 @@ impl Row {
     fn expected(&self, class: usize) -> u16 {
         match (class, self.route) {
             (MACHINE, "GET /ext/v1/audit/export") => 404,
-            (MACHINE, route) if route.starts_with("* /k8s/") => self.answers[WRONG],
+            (MACHINE, route) if route.starts_with("* /k8s/") || route.contains(" /v1/api/") => {
+                self.answers[WRONG]
+            }
             (MACHINE, _) => self.answers[STRANGER],
             (class, _) => self.answers[class],
         }

@@ -120,6 +120,8 @@ fn it_opens_no_other_sockets() {
     let python = |code: &str| format!("python3 -c 'import socket as s; {code}'");
     for script in [
         python("s.socket(s.AF_UNIX).connect(\"socket\")"),
+        // One without a file.
+        python("s.socket(s.AF_UNIX).connect(\"\\0plural\")"),
         python("s.socket(s.AF_INET, s.SOCK_RAW, 1)"),
         format!("echo x > /dev/udp/127.0.0.1/{}", udp.local_addr().unwrap().port()),
     ] {
@@ -127,6 +129,22 @@ fn it_opens_no_other_sockets() {
         let said = ended.last_line.to_lowercase();
         assert!(ended.code != 0 && said.contains("not permitted"), "{script}: {ended:?}");
     }
+}
+
+/// As tools lock their state files and caches; and both ends of a pair of sockets are its own.
+#[test]
+fn it_locks_its_files_and_talks_to_what_it_started() {
+    let python = |code: &str| format!("python3 -c '{code}'");
+    for script in [
+        "exec 9> lock && flock 9 && ! flock -n lock true".to_owned(),
+        python("import fcntl as f; f.lockf(open(\"lock\", \"w\"), f.LOCK_EX)"),
+        python("import socket as s; a, b = s.socketpair(); a.send(b\"x\"); assert b.recv(1) == b\"x\""),
+    ] {
+        assert_eq!(does(&script), (0, String::new()), "{script}");
+    }
+    // The table of what the machine shares, where semaphores with a name are.
+    let said = denied(&python("import multiprocessing as m; m.Lock()"));
+    assert!(said.contains("denied") || said.contains("permitted") || said.contains("implement"), "{said}");
 }
 
 #[test]

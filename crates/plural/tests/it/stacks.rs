@@ -10,12 +10,13 @@ use tokio::process::Command;
 
 use crate::{
     asker::Asker,
-    program::{ConsoleProcess, Home},
+    program::{ConsoleProcess, Done, Home, finish},
 };
 
 each_database!(
     opentofu_keeps_its_state_here,
     a_state_comes_back_byte_for_byte,
+    a_state_with_all_that_one_can_hold_comes_back_byte_for_byte,
     a_console_that_is_killed_loses_no_state
 );
 one_database!(
@@ -290,6 +291,84 @@ async fn a_state_comes_back_byte_for_byte(database: TestDatabase) -> anyhow::Res
     );
     assert_eq!(ask(&http, "POST", to, written.clone()).await?, 200);
     assert_eq!(admin.get(&path).await?, (200, written));
+    console.stop();
+    Ok(())
+}
+
+/// A state of code that a test has no providers for: modules in modules, instances by number and by key, one that is tainted and one that is
+/// deposed, data, sensitive attributes inside of others, aliases of providers, checks, numbers and letters of all kinds.
+const BAKERY: &str = include_str!("stacks/bakery.json");
+
+/// Its addresses, as the tool lists them.
+const ADDRESSES: [&str; 7] = [
+    "data.aws_ami.newest",
+    "module.network.aws_subnet.private[0]",
+    "module.network.aws_subnet.private[1]",
+    "module.network.aws_vpc.all",
+    "module.shop[\"zürich\"].module.till[0].aws_instance.counter[\"left\"]",
+    "module.shop[\"zürich\"].module.till[0].aws_instance.counter[\"right\"]",
+    "random_password.admin",
+];
+
+async fn a_state_with_all_that_one_can_hold_comes_back_byte_for_byte(
+    database: TestDatabase,
+) -> anyhow::Result<()> {
+    let home = Home::new()?;
+    let mut console =
+        ConsoleProcess::start(&home, database.is_postgres().then(|| database.url()), "info").await?;
+    let admin = Asker::administrator(&console.url()).await?;
+    let path = format!("/v1/stacks/{}/state", make(&admin).await?);
+    let address = format!("{}{path}", console.url());
+    let (http, to) = (http()?, (address.as_str(), admin.token.as_str()));
+    assert_eq!(ask(&http, "POST", to, BAKERY.to_owned()).await?, 200);
+    assert_eq!(admin.get(&path).await?, (200, BAKERY.to_owned()));
+    let found = known(&admin).await?;
+    // With the one that is deposed, and without what is only read.
+    let version = &found["stateVersion"];
+    assert_eq!((&version["serial"], &version["resources"]), (&json!(218), &json!(7)), "{found}");
+
+    let plural = async |line: &str| -> anyhow::Result<String> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut command = home.plural(&words);
+        command.env("PLURAL_CONSOLE_URL", console.url()).env("PLURAL_CONSOLE_TOKEN", &admin.token);
+        let Done { code, out, err } = finish(command).await?;
+        anyhow::ensure!(code == Some(0), "plural {line}: {code:?}\n{out}\n{err}");
+        Ok(out)
+    };
+    assert_eq!(plural("cd stacks state pull infra").await?, BAKERY);
+    plural("cd stacks state export infra 218 --file bakery.tfstate").await?;
+    let file = home.path().join("bakery.tfstate");
+    assert_eq!(std::fs::read_to_string(&file)?, BAKERY);
+
+    // What is in it is named, and no value is shown.
+    let shown = plural("cd stacks state show infra -o json").await?;
+    assert!(!shown.contains("s3cr3t"), "{shown}");
+    let listed: Vec<Value> = serde_json::from_str(&shown)?;
+    let mut names: Vec<&str> = listed.iter().filter_map(|resource| resource["identifier"].as_str()).collect();
+    names.sort_unstable();
+    let (deposed, names): (Vec<&str>, Vec<&str>) =
+        names.into_iter().partition(|name| name.ends_with(" (deposed 0f1e2d3c)"));
+    assert_eq!((names.as_slice(), deposed.len()), (ADDRESSES.as_slice(), 1), "{shown}");
+    if let Some(program) = program_or_report("tofu") {
+        let alone = Tofu::new(&program, home.path().join("alone"), &address, &admin.token)?;
+        for file in ["plural_backend_override.tf", "main.tf"] {
+            std::fs::remove_file(alone.folder.join(file))?;
+        }
+        let told = alone.does(&["state", "list", &format!("-state={}", file.display())]).await?;
+        let mut names: Vec<&str> = told.lines().collect();
+        names.sort_unstable();
+        assert_eq!(names, ADDRESSES, "{told}");
+    }
+
+    // Another one, and back: under the next serial, with every other byte as it was.
+    let at = |serial: u32| BAKERY.replace("\"serial\": 218", &format!("\"serial\": {serial}"));
+    let second = at(219).replace("i-0right", "i-0after");
+    assert_eq!(ask(&http, "POST", to, second.clone()).await?, 200);
+    assert_eq!(admin.get(&path).await?, (200, second));
+    let differs = plural("cd stacks state diff infra 218 219 -o json").await?;
+    assert!(differs.contains("counter[\\\"right\\\"]") && !differs.contains("i-0after"), "{differs}");
+    plural("cd stacks state restore infra 218 --yes").await?;
+    assert_eq!(admin.get(&path).await?, (200, at(220)));
     console.stop();
     Ok(())
 }

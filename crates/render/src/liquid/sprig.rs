@@ -21,7 +21,10 @@ use plural_gotemplate::{
     value::{List, Map, Value as Go},
 };
 
-use super::budget::{MAX_VALUE_BYTES, pay_bytes};
+use super::{
+    budget::{MAX_VALUE_BYTES, pay_bytes},
+    newer,
+};
 
 /// What one call may use; the template's own budget counts the steps too.
 const LIMITS: Limits = Limits { fuel: 20_000_000, bytes: 96 << 20 };
@@ -249,7 +252,10 @@ pub(super) fn filters(clock_ms: i64, chance: &Chance) -> Vec<Box<dyn ParseFilter
         ("slice", slice),
         ("ternary", |args| Ok(arg(args, if arg(args, 0).truth() { 1 } else { 2 }))),
     ];
-    let values = values.into_iter().map(|(name, run)| boxed(name, Run::Value(run), clock_ms, chance));
+    let values = values
+        .into_iter()
+        .chain(newer::FILTERS)
+        .map(|(name, run)| boxed(name, Run::Value(run), clock_ms, chance));
     let refused = REFUSED.iter().map(|(name, what)| boxed(name, Run::Refused(what), clock_ms, chance));
     functions.chain(values).chain(refused).collect()
 }
@@ -271,7 +277,7 @@ fn boxed(name: &'static str, run: Run, clock_ms: i64, chance: &Chance) -> Box<dy
     Box::new(Sprig { name, run, clock_ms, chance: Arc::clone(chance) })
 }
 
-type Plain = fn(&[Go]) -> Result<Go>;
+pub(super) type Plain = fn(&[Go]) -> Result<Go>;
 
 #[derive(Clone, Copy)]
 enum Run {
@@ -514,11 +520,11 @@ fn slice(args: &[Go]) -> Result<Go> {
     })
 }
 
-fn arg(args: &[Go], at: usize) -> Go {
+pub(super) fn arg(args: &[Go], at: usize) -> Go {
     args.get(at).cloned().unwrap_or_default()
 }
 
-fn text(value: &Go) -> String {
+pub(super) fn text(value: &Go) -> String {
     match value {
         Go::Nil | Go::NilField => String::new(),
         other => format::display(other),

@@ -45,10 +45,14 @@ pub(super) fn edit(text: &str, edit: &Edit) -> Result<String, String> {
         return Err(kept());
     }
     let mut want = now.clone();
+    let merged;
     let (path, job) = match edit {
         Edit::Set { path, value } => (path, Job::Set(value)),
         Edit::Delete { path } => (path, Job::Delete),
-        Edit::Merge { path, value, lists } => (path, Job::Merge(value, lists)),
+        Edit::Merge { path, value, lists, key } => {
+            merged = ListMerge::of(*lists, key.as_deref());
+            (path, Job::Merge(value, &merged))
+        }
         Edit::Append { path, value, key } => (path, Job::Append(value, key.as_deref())),
         Edit::Express { path, expression } => (path, Job::Express(expression)),
         Edit::Block { path, block, labels, value } => {

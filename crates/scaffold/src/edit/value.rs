@@ -1,20 +1,16 @@
-//! Edits of values, and paths to them.
+//! Edits of values.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
+use plural_core::pr_automation_spec::ListMerge as Rule;
+pub(super) use plural_core::pr_edit::{Path, Step};
 use serde_json::{Map, Value};
 
 use super::Edit;
 
-/// Steps of a path.
-const MAX_STEPS: usize = 64;
 /// Items that a list may get by its index being set.
 const MAX_ITEMS: usize = 100_000;
 
 /// What becomes of a list under another one.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ListMerge {
     /// The other one takes its place.
     #[default]
@@ -23,138 +19,18 @@ pub enum ListMerge {
     Append,
     /// Items are told apart by this field: those that both have are merged, the others added. Lists whose items do not have the
     /// field are overwritten.
-    #[serde(rename = "KEY")]
     Key(String),
 }
 
-/// One step of a path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
-    Key(String),
-    Index(usize),
-    /// The item whose field is this text.
-    Where(String, String),
-}
-
-/// Where in a value: `spec.containers[name=web].args[0]["a.b"]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Path {
-    pub(super) steps: Vec<Step>,
-}
-
-impl Path {
-    /// Whether it means the whole.
-    pub fn is_empty(&self) -> bool {
-        self.steps.is_empty()
-    }
-
-    /// The same with other texts in its steps; a text stays one step whatever it holds.
-    ///
-    /// # Errors
-    /// As `with`.
-    pub fn map_texts<E>(&self, with: impl Fn(&str) -> Result<String, E>) -> Result<Self, E> {
-        let step = |step: &Step| {
-            Ok(match step {
-                Step::Key(key) => Step::Key(with(key)?),
-                Step::Index(index) => Step::Index(*index),
-                Step::Where(key, value) => Step::Where(with(key)?, with(value)?),
-            })
-        };
-        Ok(Self { steps: self.steps.iter().map(step).collect::<Result<_, E>>()? })
-    }
-}
-
-impl fmt::Display for Path {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, step) in self.steps.iter().enumerate() {
-            match step {
-                Step::Key(key) if key.is_empty() || key.contains(['.', '[', ']', '"']) => {
-                    write!(f, "[{}]", Value::String(key.clone()))?;
-                }
-                Step::Key(key) if at == 0 => f.write_str(key)?,
-                Step::Key(key) => write!(f, ".{key}")?,
-                Step::Index(index) => write!(f, "[{index}]")?,
-                Step::Where(key, value) => write!(f, "[{key}={value}]")?,
-            }
-        }
-        Ok(())
-    }
-}
-
-impl From<Path> for String {
-    fn from(path: Path) -> Self {
-        path.to_string()
-    }
-}
-
-impl TryFrom<String> for Path {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl std::str::FromStr for Path {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("{text:?} is no path: write it as spec.containers[name=web].args[0]");
-        let mut steps = Vec::new();
-        let mut rest = text.trim();
-        let mut first = true;
-        while !rest.is_empty() {
-            if steps.len() == MAX_STEPS {
-                return Err(format!("a path has more than {MAX_STEPS} steps"));
-            }
-            if let Some(inner) = rest.strip_prefix('[') {
-                if inner.starts_with('"') {
-                    let mut texts = serde_json::Deserializer::from_str(inner).into_iter::<String>();
-                    let key = texts.next().and_then(Result::ok).ok_or_else(bad)?;
-                    rest = inner[texts.byte_offset()..].strip_prefix(']').ok_or_else(bad)?;
-                    steps.push(Step::Key(key));
-                } else {
-                    let (inside, after) = inner.split_once(']').ok_or_else(bad)?;
-                    rest = after;
-                    steps.push(match inside.split_once('=') {
-                        Some((key, value)) if !key.is_empty() => {
-                            Step::Where(key.to_owned(), value.to_owned())
-                        }
-                        _ => Step::Index(inside.parse().map_err(|_| bad())?),
-                    });
-                }
-            } else {
-                if !first {
-                    rest = rest.strip_prefix('.').ok_or_else(bad)?;
-                }
-                let end = step_end(rest);
-                if end == 0 {
-                    return Err(bad());
-                }
-                steps.push(Step::Key(rest[..end].to_owned()));
-                rest = &rest[end..];
-            }
-            first = false;
-        }
-        Ok(Self { steps })
-    }
-}
-
-/// Where the key at the beginning of `text` ends; dots in a template do not end it.
-fn step_end(text: &str) -> usize {
-    let mut at = 0;
-    while at < text.len() {
-        let rest = &text[at..];
-        if rest.starts_with("{{") {
-            at += rest.find("}}").map_or(rest.len(), |end| end + 2);
-        } else if rest.starts_with(['.', '[']) {
-            break;
-        } else {
-            at += rest.chars().next().map_or(1, char::len_utf8);
+impl ListMerge {
+    /// As an automation says it: with a field the rule is not looked at.
+    pub(super) fn of(rule: Rule, key: Option<&str>) -> Self {
+        match (key, rule) {
+            (Some(key), _) => Self::Key(key.to_owned()),
+            (None, Rule::Append) => Self::Append,
+            (None, Rule::Overwrite) => Self::Overwrite,
         }
     }
-    at
 }
 
 /// Does `edit` on `value`.
@@ -163,8 +39,9 @@ pub(super) fn apply(value: &mut Value, edit: &Edit) -> Result<(), String> {
         Edit::Set { path, value: given } => {
             *reach(value, &path.steps, path)? = given.clone();
         }
-        Edit::Merge { path, value: given, lists } => {
-            merge(reach(value, &path.steps, path)?, given, lists);
+        Edit::Merge { path, value: given, lists, key } => {
+            let lists = ListMerge::of(*lists, key.as_deref());
+            merge(reach(value, &path.steps, path)?, given, &lists);
         }
         Edit::Delete { path } => delete(value, &path.steps),
         Edit::Express { .. } | Edit::Block { .. } => {

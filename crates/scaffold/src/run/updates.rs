@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::{Done, Failure, Run, failed, harmless::is_same_shape, with_texts};
 use crate::{
-    automation::{FileEdit, ListRule, MatchStrategy, RegexReplacement, YamlOverlay},
-    edit::{Edit, Format, ListMerge, Path, edit},
+    automation::{FileEdit, MatchStrategy, RegexReplacement, YamlOverlay},
+    edit::{Edit, Format, Path, edit},
     files::{Entry, File},
     regexes::{quoted, regex_of},
 };
@@ -113,12 +113,12 @@ fn put_over(run: &mut Run<'_>, step: &str, overlay: &YamlOverlay) -> Done {
             "an answer would become a part of the overlay's YAML: quote it there with the filter toJson",
         ));
     }
-    let lists = match (&overlay.list_key, overlay.list_merge) {
-        (Some(key), _) => ListMerge::Key(key.clone()),
-        (None, ListRule::Append) => ListMerge::Append,
-        (None, ListRule::Overwrite) => ListMerge::Overwrite,
+    let merge = Edit::Merge {
+        path: Path::default(),
+        value,
+        lists: overlay.list_merge,
+        key: overlay.list_key.clone(),
     };
-    let merge = Edit::Merge { path: Path::default(), value, lists };
     change(run, step, &path, |text| {
         edit(text, Format::of(&path).unwrap_or(Format::Yaml), &overlay.document, &merge)
     })

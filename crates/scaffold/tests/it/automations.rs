@@ -265,7 +265,7 @@ fn a_script_checks_values_against_a_schema() {
 }
 
 /// A chart as a registry has it: a gzipped tar with all below a folder of its name.
-fn chart(files: &[(&str, &str)]) -> Vec<u8> {
+pub(super) fn chart(files: &[(&str, &str)]) -> Vec<u8> {
     let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
     for (path, text) in files {
         let mut header = tar::Header::new_gnu();

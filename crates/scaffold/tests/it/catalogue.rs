@@ -1,5 +1,6 @@
 //! Automations in the shapes of public catalogues, on one repository: `catalogue/automations/NAME` has each with its answers, and what it
-//! makes of `catalogue/repository`. The whole product's tests run the same by the command line and by a console.
+//! makes of `catalogue/repository`, with the external templates of `catalogue/scaffolds` and the chart in a folder of its own. The whole
+//! product's tests run the same by the command line and by a console.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,6 +17,8 @@ use plural_scaffold::{
     run,
 };
 use serde_json::{Map, Value};
+
+use super::automations::chart;
 
 fn catalogue() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/catalogue")
@@ -36,6 +39,26 @@ fn below(folder: &Path) -> BTreeMap<String, Vec<u8>> {
         }
     }
     found
+}
+
+/// A folder as a tree.
+fn tree_of(folder: &Path) -> Files {
+    let mut tree = Files::default();
+    for (path, bytes) in below(folder) {
+        tree.insert(&path, Entry::File(File { bytes, executable: false })).unwrap();
+    }
+    tree
+}
+
+/// The chart beside an automation, as a registry has it.
+fn chart_of(folder: &Path) -> Option<File> {
+    let files = below(&folder.join("chart"));
+    let files: Vec<(String, String)> = files
+        .into_iter()
+        .map(|(path, bytes)| (format!("redis/{path}"), String::from_utf8(bytes).unwrap()))
+        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    (!files.is_empty()).then(|| File { bytes: chart(&files), executable: false })
 }
 
 fn names() -> Vec<String> {
@@ -60,11 +83,8 @@ fn automation(folder: &Path) -> (Automation, Value) {
 
 #[test]
 fn automations_of_a_catalogue_make_what_is_expected() {
-    let repository = below(&catalogue().join("repository"));
-    let mut tree = Files::default();
-    for (path, bytes) in &repository {
-        tree.insert(path, Entry::File(File { bytes: bytes.clone(), executable: false })).unwrap();
-    }
+    let tree = tree_of(&catalogue().join("repository"));
+    let external = tree_of(&catalogue().join("scaffolds"));
     for name in names() {
         let folder = catalogue().join("automations").join(&name);
         let Value::Object(answers) = json(&folder.join("answers.json")) else { panic!("{name}") };
@@ -73,6 +93,8 @@ fn automations_of_a_catalogue_make_what_is_expected() {
             automation,
             answers,
             tree: tree.clone(),
+            external: external.clone(),
+            chart: chart_of(&folder),
             seed: "catalogue".to_owned(),
             ..Request::default()
         };
@@ -136,13 +158,27 @@ fn the_catalogue_has_every_part_that_a_console_does() {
         kept.remove("role");
         let kept: PrAutomationSpec =
             serde_json::from_value(kept.into()).unwrap_or_else(|error| panic!("{name}: {error}"));
-        kept.check(false).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let is_external = kept.git.is_some();
+        let kept_parts = serde_json::to_value(&kept).unwrap();
+        kept.check(is_external).unwrap_or_else(|error| panic!("{name}: {error}"));
         let kinds = spec["configuration"].as_array().unwrap().iter().map(|question| text(&question["type"]));
         parts.extend(kinds);
         for part in ["creates", "updates", "deletes"] {
             let inside = spec.get(part).and_then(Value::as_object).into_iter().flatten();
             parts.extend(inside.map(|(inner, _)| format!("{part}.{inner}")));
         }
+        let steps = [
+            ("templates", &kept_parts["creates"]["templates"]),
+            ("yamlOverlays", &kept_parts["updates"]["yamlOverlays"]),
+        ];
+        for (of, steps) in steps {
+            let fields = steps.as_array().into_iter().flatten().filter_map(Value::as_object).flatten();
+            parts.extend(
+                fields.filter(|(_, value)| **value != false).map(|(field, _)| format!("{of}.{field}")),
+            );
+        }
+        let edits = kept_parts["updates"]["edits"].as_array().into_iter().flatten();
+        parts.extend(edits.map(|edit| format!("edits.{}", text(&edit["edit"]["op"]))));
         parts.extend(spec.keys().cloned());
         parts.extend(spec.get("role").map(text));
     }
@@ -155,13 +191,31 @@ fn the_catalogue_has_every_part_that_a_console_does() {
         "CLUSTER",
         "PROJECT",
         "USER",
+        "GROUP",
+        "PASSWORD",
         "creates.templates",
+        "templates.external",
+        "templates.verbatim",
+        "templates.condition",
+        "templates.context",
         "updates.regexReplacements",
         "updates.yamlOverlays",
+        "yamlOverlays.document",
+        "yamlOverlays.listKey",
+        "updates.edits",
+        "edits.set",
+        "edits.delete",
+        "edits.merge",
+        "edits.append",
+        "edits.express",
+        "edits.block",
         "updates.regexes",
         "deletes.files",
         "deletes.folders",
         "lua",
+        "vendor",
+        "secrets",
+        "git",
         "confirmation",
         "labels",
         "CLUSTER",

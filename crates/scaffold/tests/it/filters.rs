@@ -9,6 +9,8 @@ fn check(template: &str, expected: &str) {
     let automation = json!({"creates": {"templates": [{"source": "in", "destination": "out"}]}});
     let context = json!({
         "list": ["b", "a"], "name": "Ground control", "map": {"a": 1}, "other": {"a": 2, "b": 3}, "gaps": ["a", null, "b"],
+        "numbers": [1, 2, "3"], "nested": [1, [2, [3, "4"], "much"]],
+        "stock": [{"name": "mop", "count": 3, "sold": false}, {"name": "pan", "count": 4}, {"name": "pot", "count": "0.5", "sold": true}],
         "animals": ["zebra", "octopus", "giraffe", "Sally Snake"],
         "items": [{"name": "mop", "room": "hall"}, {"name": "pan", "room": "kitchen"}, {"name": "pot", "room": "kitchen"}],
     });
@@ -94,6 +96,65 @@ fn every_filter_of_liquid_as_documented() {
         ("{{ context.items | where: 'room', 'kitchen' | map: 'name' | join: ',' }}", "pan,pot"),
     ] {
         check(template, expected);
+    }
+}
+
+/// Those that the engine lacks. `has` is Sprig's.
+#[test]
+fn every_newer_filter_of_liquid_as_documented() {
+    for (template, expected) in [
+        (
+            "{{ 'Take my protein pills and put my helmet on' | replace_last: 'my', 'your' }}",
+            "Take my protein pills and put your helmet on",
+        ),
+        ("{{ 'a' | replace_last: 'b', 'c' }}", "a"),
+        ("{{ 'a' | replace_last: '', 'b' }}", "ab"),
+        ("{{ 'äöü' | replace_last: 'ö', 'o' }}", "äoü"),
+        (
+            "{{ 'I strained to see the train through the rain' | remove_last: 'rain' }}",
+            "I strained to see the train through the ",
+        ),
+        ("{{ context.numbers | sum }}", "6"),
+        ("{{ context.stock | sum: 'count' }}", "7.5"),
+        ("{{ context.stock | sum: 'unknown' }}", "0"),
+        ("{{ context.nested | sum }}", "10"),
+        ("{{ nil | sum }}", "0"),
+        ("{{ 'inf' | sum }}", "0"),
+        ("{{ context.items | find: 'room', 'kitchen' | get: 'name' }}", "pan"),
+        ("{{ context.stock | find: 'sold' | get: 'name' }}", "pot"),
+        ("{{ context.stock | find: 'count', 4 | get: 'name' }}", "pan"),
+        ("{{ context.items | find: 'room', 'attic' }}", ""),
+        ("{{ context.items | find_index: 'room', 'kitchen' }}", "1"),
+        ("{{ context.items | find_index: 'room', 'attic' }}", ""),
+        ("{{ context.items | reject: 'room', 'kitchen' | map: 'name' | join: ',' }}", "mop"),
+        ("{{ context.stock | reject: 'sold' | map: 'name' | join: ',' }}", "mop,pan"),
+        ("{{ nil | reject: 'sold' | size }}", "0"),
+        ("{{ nil | find: 'sold' }}{{ nil | find_index: 'sold' }}", ""),
+    ] {
+        check(template, expected);
+    }
+}
+
+#[test]
+fn newer_filters_refuse_what_they_cannot_do() {
+    let automation = json!({"creates": {"templates": [{"source": "in", "destination": "out"}]}});
+    let context = json!({"list": ["s3cret-7f3e"], "numbers": [i64::MAX, 1], "floats": [1e308, 1e308]});
+    for (template, part) in [
+        ("{{ context.list | find: 'name' }}", "has no properties"),
+        ("{{ context.list | find_index: 'name', 1 }}", "has no properties"),
+        ("{{ context.list | reject: 'name' }}", "has no properties"),
+        ("{{ context.list | sum: 'name' }}", "has no properties"),
+        ("{{ context.list | find }}", "the name of a property"),
+        ("{{ context.list | reject: '' }}", "the name of a property"),
+        ("{{ context.list | find: 'a', 1, 2 }}", "too many"),
+        ("{{ 'a' | replace_last: 'a', 'b', 'c' }}", "too many"),
+        ("{{ 'a' | remove_last: 'a', 'b' }}", "too many"),
+        ("{{ context.numbers | sum }}", "too large"),
+        ("{{ context.floats | sum }}", "too large"),
+    ] {
+        let told = refused(&with_context(automation.clone(), context.clone(), &[("in", template)]));
+        assert!(told.contains(part), "{template}: {told}");
+        assert!(!told.contains("s3cret"), "{template}: {told}");
     }
 }
 

@@ -3,11 +3,11 @@
 
 mod automations;
 mod catalogue;
+mod certificates;
 mod conditions;
 mod edits;
 mod filters;
 mod hostile;
-mod markers;
 mod properties;
 mod regexes;
 mod stored;

@@ -25,13 +25,22 @@ fn every_field_of_an_automation_reaches_the_engine() {
             {"name": "secret", "type": "PASSWORD", "optional": true},
         ],
         "creates": {"templates": [
-            {"source": "a", "destination": "b", "external": true, "context": {"a": [1]}, "condition": "kind == 'web'"},
+            {"source": "a", "destination": "b", "external": true, "context": {"a": [1]}, "verbatim": ["name"],
+             "condition": "kind == 'web'"},
         ]},
         "updates": {
             "regexReplacements": [{"file": "a", "regex": "b(.)", "replacement": "$1", "templated": true}],
             "yamlOverlays": [
                 {"file": "a.yaml", "yaml": "a: 1", "templated": true, "listMerge": "APPEND"},
-                {"file": "b.yaml", "yaml": "a: 1", "listKey": "name"},
+                {"file": "b.yaml", "yaml": "a: 1", "listKey": "name", "document": {"index": 1, "kind": "Service", "name": "web"}},
+            ],
+            "edits": [
+                {"file": "a.yaml", "document": {"kind": "Service"}, "edit": {"op": "set", "path": "a[\"b.c\"][x=y][0]", "value": [1, "{{ context.name }}"]}},
+                {"file": "a", "format": "toml", "edit": {"op": "delete", "path": "a.{{ context.name }}"}},
+                {"file": "a.json", "edit": {"op": "merge", "value": {"a": null}, "lists": "APPEND", "key": "name"}},
+                {"file": "a.json", "edit": {"op": "append", "path": "a", "value": 1, "key": "name"}},
+                {"file": "a.tf", "edit": {"op": "express", "path": "a.b", "expression": "var.x"}},
+                {"file": "a.tf", "edit": {"op": "block", "path": "a", "block": "b", "labels": ["c"], "value": {"d": true}}},
             ],
             "regexes": ["x"], "files": ["y"], "replaceTemplate": "z", "matchStrategy": "RECURSIVE", "yq": ".",
         },

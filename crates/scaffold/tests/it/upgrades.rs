@@ -4,8 +4,12 @@ use std::time::{Duration, Instant};
 
 use plural_scaffold::{
     files::{Entry, File, Files},
+    run,
     upgrade::{Conflict, Merged, merge_text, merge_trees, merge_trees_until},
 };
+use serde_json::json;
+
+use super::{automations::chart, request};
 
 #[test]
 fn changes_of_both_sides_meet() {
@@ -88,4 +92,36 @@ fn an_upgrade_done_twice_is_done_once() {
     ours.insert("a", merged.changes["a"].clone().unwrap()).unwrap();
     assert_eq!(ours.file("a").unwrap().bytes, b"one\n2\nthree\n");
     assert!(merge_trees(&theirs, &theirs, &ours).changes.is_empty());
+}
+
+/// What comes from elsewhere: each version runs with what there was of it.
+#[test]
+fn templates_of_elsewhere_and_charts_meet_what_people_changed() {
+    let automation = json!({
+        "configuration": [{"name": "app"}],
+        "vendor": {"helm": {"url": "https://charts.example.com", "chart": "web", "version": "1.x", "destination": "charts/web"}},
+        "creates": {"templates": [{"source": "app.yaml", "destination": "apps/{{ context.app }}.yaml", "external": true}]},
+    });
+    let made = |template: &str, values: &str| {
+        let mut asked = request(automation.clone(), json!({"app": "shop"}), &[], &[("app.yaml", template)]);
+        let chart = chart(&[("web/Chart.yaml", "name: web\n"), ("web/values.yaml", values)]);
+        asked.chart = Some(File { bytes: chart, executable: false });
+        let mut tree = Files::default();
+        for (path, after) in run(&asked).unwrap().changes {
+            tree.insert(&path, after.unwrap()).unwrap();
+        }
+        tree
+    };
+    let base = made("name: {{ context.app }}\nreplicas: 1\nkind: app\nport: 80\n", "a: 1\nb: 2\nc: 3\n");
+    let theirs = made("name: {{ context.app }}\nreplicas: 1\nkind: app\nport: 8080\n", "a: 1\nb: 2\nc: 4\n");
+    let ours = made("name: {{ context.app }}\nreplicas: 3\nkind: app\nport: 80\n", "a: 9\nb: 2\nc: 3\n");
+    let merged = merge_trees(&base, &theirs, &ours);
+    assert!(merged.conflicts.is_empty(), "{:?}", merged.conflicts);
+    let text = |path: &str| match &merged.changes[path] {
+        Some(Entry::File(file)) => String::from_utf8(file.bytes.clone()).unwrap(),
+        other => panic!("{path}: {other:?}"),
+    };
+    assert_eq!(merged.changes.len(), 2, "{:?}", merged.changes.keys());
+    assert_eq!(text("apps/shop.yaml"), "name: shop\nreplicas: 3\nkind: app\nport: 8080\n");
+    assert_eq!(text("charts/web/values.yaml"), "a: 9\nb: 2\nc: 4\n");
 }

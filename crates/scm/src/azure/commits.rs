@@ -1,9 +1,8 @@
 //! Commits by Azure DevOps' pushes: all files in one request, bound to the commit that the branch is at.
 
-use std::collections::BTreeSet;
-
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use chrono::Utc;
+use futures::future::join3;
 use reqwest::{Method, Url};
 use serde_json::{Value, json};
 
@@ -11,24 +10,26 @@ use super::{Azure, wire};
 use crate::{
     common,
     error::{Cause, Error, Result},
+    folders,
     names::{CommitId, Repository},
-    port::{Change, Committed, GitHost as _, List, NewCommit, Onto, TreeEntry},
+    port::{Change, Committed, GitHost as _, NewCommit, Onto},
 };
 
-/// Files of a commit that are asked for one by one; for more the tree is read.
-const FEW: usize = 8;
-
 pub(super) async fn commit(host: &Azure, repository: &Repository, new: &NewCommit) -> Result<Committed> {
-    common::expect_new_branch(host, repository, &new.onto).await?;
-    let known = known(host, repository, new).await?;
+    let found = folders::at_changes(host, repository, &new.parent, &new.changes);
+    let parent = common::expect_parent(host, repository, new);
+    let free = common::expect_new_branch(host, repository, &new.onto);
+    let (parent, free, found) = join3(parent, free, found).await;
+    parent?;
+    free?;
+    let found = found?;
     let mut changes: Vec<Value> = Vec::with_capacity(new.changes.len());
     for change in &new.changes {
         common::keeps_modes("Azure DevOps", change)?;
         let path = change.path().as_str();
         let item = json!({"path": format!("/{path}")});
-        let is_there = known.contains(path);
+        let is_there = folders::file_at(&found, change)?.is_some();
         changes.push(match change {
-            Change::Delete { .. } if !is_there => return Err(common::is_missing(change)),
             Change::Delete { .. } => json!({"changeType": "delete", "item": item}),
             Change::Write { content, .. } => json!({
                 "changeType": if is_there { "edit" } else { "add" },
@@ -72,36 +73,6 @@ async fn cause(host: &Azure, repository: &Repository, new: &NewCommit, error: Er
     Ok(error.with_cause(cause))
 }
 
-/// Those of a commit's paths that are files of its parent.
-async fn known(host: &Azure, repository: &Repository, new: &NewCommit) -> Result<BTreeSet<String>> {
-    let folder = |path: &str| Error::new(Cause::Conflict, format!("{path} is a folder"));
-    let paths = new.changes.iter().map(|change| change.path().as_str());
-    let mut known = BTreeSet::new();
-    if new.changes.len() <= FEW {
-        for path in paths {
-            match kind(host, repository, &new.parent, path).await? {
-                Some(Known::Folder) => return Err(folder(path)),
-                Some(Known::File) => {
-                    known.insert(path.to_owned());
-                }
-                None => {}
-            }
-        }
-        return Ok(known);
-    }
-    let tree: BTreeSet<String> =
-        tree(host, repository, &new.parent).await?.items.into_iter().map(|entry| entry.path).collect();
-    for path in paths {
-        let below = format!("{path}/");
-        if tree.contains(path) {
-            known.insert(path.to_owned());
-        } else if tree.range(below.clone()..).next().is_some_and(|next| next.starts_with(&below)) {
-            return Err(folder(path));
-        }
-    }
-    Ok(known)
-}
-
 pub(super) enum Known {
     File,
     Folder,
@@ -136,16 +107,25 @@ pub(super) async fn kind(
     }
 }
 
-/// All paths of a commit. They come in one answer, so a tree that is larger than is read is an error.
+/// The tree of a commit.
+pub(super) async fn root(host: &Azure, repository: &Repository, commit: &CommitId) -> Result<String> {
+    let found: wire::Commit =
+        host.http.get(host.of(repository, &["commits", commit.as_str()])).await?.json()?;
+    folders::object_id(&found.tree_id)
+        .ok_or_else(|| Error::new(Cause::Malformed, format!("{commit} of {repository} has no tree")))
+}
+
+/// A tree, with those in it where it is `deep`. It comes in one answer, so one that is larger than is read is an error.
 pub(super) async fn tree(
     host: &Azure,
     repository: &Repository,
-    commit: &CommitId,
-) -> Result<List<TreeEntry>> {
-    let found: wire::Commit =
-        host.http.get(host.of(repository, &["commits", commit.as_str()])).await?.json()?;
-    let mut url = host.of(repository, &["trees", &found.tree_id]);
-    url.query_pairs_mut().append_pair("recursive", "true");
+    id: &str,
+    deep: bool,
+) -> Result<Vec<wire::Entry>> {
+    let mut url = host.of(repository, &["trees", id]);
+    if deep {
+        url.query_pairs_mut().append_pair("recursive", "true");
+    }
     let tree: wire::Tree = host.http.get(url).await?.json()?;
-    Ok(List { items: tree.tree_entries.into_iter().filter_map(wire::Entry::told).collect(), cut: false })
+    Ok(tree.tree_entries)
 }

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::common::or_nothing;
+use crate::folders;
 use crate::port::{
     ChangedFile, Check, EntryKind, FileStatus, PullRequest, PullRequestState, Review, StatusState, TreeEntry,
     Verdict,
@@ -86,6 +87,7 @@ pub(super) struct Tree {
 pub(super) struct Entry {
     relative_path: String,
     mode: String,
+    object_id: Option<String>,
 }
 
 impl Entry {
@@ -93,6 +95,12 @@ impl Entry {
     pub(super) fn told(self) -> Option<TreeEntry> {
         let kind = EntryKind::of_mode(&self.mode)?;
         Some(TreeEntry { path: self.relative_path.trim_start_matches('/').to_owned(), kind })
+    }
+
+    /// Folders too.
+    pub(super) fn all(&self) -> Option<folders::Entry> {
+        let path = self.relative_path.trim_start_matches('/');
+        folders::entry_of(path, &self.mode, self.object_id.as_deref())
     }
 }
 

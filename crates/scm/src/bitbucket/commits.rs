@@ -1,6 +1,7 @@
 //! Commits by Bitbucket's source endpoint: one form with all files, bound to its parent.
 
 use bytes::Bytes;
+use futures::future::join3;
 use reqwest::{Method, header::LOCATION};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
@@ -8,12 +9,19 @@ use super::{Bitbucket, wire};
 use crate::{
     common,
     error::{Cause, Error, Result},
+    folders,
     names::{CommitId, Repository},
     port::{Change, Committed, EntryKind, GitHost as _, NewCommit},
 };
 
 pub(super) async fn commit(host: &Bitbucket, repository: &Repository, new: &NewCommit) -> Result<Committed> {
-    common::expect_new_branch(host, repository, &new.onto).await?;
+    let found = folders::at_changes(host, repository, &new.parent, &new.changes);
+    let parent = common::expect_parent(host, repository, new);
+    let free = common::expect_new_branch(host, repository, &new.onto);
+    let (parent, free, found) = join3(parent, free, found).await;
+    parent?;
+    free?;
+    let found = found?;
     let mut form = Form::new()?;
     form.field("message", new.message.as_bytes());
     form.field("branch", new.onto.branch().as_str().as_bytes());
@@ -26,15 +34,11 @@ pub(super) async fn commit(host: &Bitbucket, repository: &Repository, new: &NewC
         if path.contains('"') {
             return Err(Error::invalid(format!("Bitbucket takes no path with a quotation mark: {path}")));
         }
-        let known = kind(host, repository, &new.parent, path).await?;
-        match (change, known) {
-            (_, Some(Known::Folder)) => {
-                return Err(Error::new(Cause::Conflict, format!("{path} is a folder")));
-            }
-            (Change::Delete { .. }, None) => return Err(common::is_missing(change)),
-            (Change::Delete { .. }, Some(_)) => form.field("files", path.as_bytes()),
-            (Change::Write { content, executable, .. }, known) => {
-                let was = matches!(known, Some(Known::File(EntryKind::Executable)));
+        let known = folders::file_at(&found, change)?;
+        match change {
+            Change::Delete { .. } => form.field("files", path.as_bytes()),
+            Change::Write { content, executable, .. } => {
+                let was = known.is_some_and(|known| known.kind == Some(EntryKind::Executable));
                 form.file(path, content, executable.unwrap_or(was));
             }
         }
@@ -56,7 +60,7 @@ pub(super) async fn commit(host: &Bitbucket, repository: &Repository, new: &NewC
 }
 
 pub(super) enum Known {
-    File(EntryKind),
+    File,
     Folder,
 }
 
@@ -72,7 +76,7 @@ pub(super) async fn kind(
     match host.http.get(url).await {
         Ok(reply) => {
             let entry: wire::Entry = reply.json()?;
-            Ok(Some(entry.told().map_or(Known::Folder, |entry| Known::File(entry.kind))))
+            Ok(Some(entry.told().map_or(Known::Folder, |_| Known::File)))
         }
         Err(error) if error.cause == Cause::NotFound => Ok(None),
         Err(error) => Err(error),

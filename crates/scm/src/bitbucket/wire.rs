@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::folders::{self, Folder};
 use crate::port::{
     ChangedFile, Check, EntryKind, FileStatus, PullRequest, PullRequestState, Review, StatusState, TreeEntry,
     Verdict,
@@ -203,6 +204,15 @@ impl Entry {
             _ => return None,
         };
         Some(TreeEntry { path: self.path, kind })
+    }
+
+    /// Folders too.
+    pub(super) fn below(self, folder: &Folder) -> Option<folders::Entry> {
+        let path = folder.below(&self.path)?.to_owned();
+        if self.kind == "commit_directory" {
+            return Some(folders::Entry { path, kind: None, id: None });
+        }
+        Some(folders::Entry { path, kind: Some(self.told()?.kind), id: None })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::folders::{self, Folder};
 use crate::port::{
     ChangedFile, Check, EntryKind, FileStatus, PullRequest, PullRequestState, StatusState, TreeEntry, Verdict,
 };
@@ -163,12 +164,18 @@ pub(super) struct Hook {
 pub(super) struct Entry {
     path: String,
     mode: String,
+    id: Option<String>,
 }
 
 impl Entry {
     pub(super) fn told(self) -> Option<TreeEntry> {
         let kind = EntryKind::of_mode(&self.mode)?;
         Some(TreeEntry { path: self.path, kind })
+    }
+
+    /// Folders too.
+    pub(super) fn below(&self, folder: &Folder) -> Option<folders::Entry> {
+        folders::entry_of(folder.below(&self.path)?, &self.mode, self.id.as_deref())
     }
 }
 
@@ -193,4 +200,10 @@ impl Status {
         };
         Check { context: self.name, state }
     }
+}
+
+#[derive(Deserialize)]
+pub(super) struct CommitRead {
+    pub(super) message: String,
+    pub(super) parent_ids: Vec<String>,
 }

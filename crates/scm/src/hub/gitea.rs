@@ -1,17 +1,20 @@
 //! Commits by Gitea's contents API: many files in one commit. It takes a branch and no parent, so each file that is there is bound by its
-//! blob's id, and what the commit is on top of is read from the answer.
+//! blob's id, and what the commit is on top of is read from the answer. The ids are those of the parent's folders, which whoever made the
+//! changes has read: then a commit is one question, where the branch is, and one request.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use futures::future::join;
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Hub, wire};
 use crate::{
-    common::{self, is_missing},
+    common,
     error::{Cause, Error, Result},
-    names::{CommitId, Repository},
-    port::{Change, Committed, GitHost as _, List, NewCommit, Onto, TreeEntry},
+    folders::{self, Entry},
+    names::Repository,
+    port::{Change, Committed, GitHost as _, List, NewCommit, Onto},
 };
 
 /// Entries of a tree's page.
@@ -20,13 +23,6 @@ const TREE_PAGE: usize = 1000;
 const TREE_PAGES: usize = 100;
 /// Labels that are made get this colour.
 const COLOUR: &str = "#1d76db";
-
-#[derive(Deserialize)]
-struct Content {
-    sha: String,
-    #[serde(rename = "type")]
-    kind: String,
-}
 
 #[derive(Deserialize)]
 struct Answer {
@@ -46,9 +42,13 @@ struct Label {
 }
 
 pub(super) async fn commit(hub: &Hub, repository: &Repository, new: &NewCommit) -> Result<Committed> {
+    let found = folders::at_changes(hub, repository, &new.parent, &new.changes);
+    let (parent, found) = join(common::expect_parent(hub, repository, new), found).await;
+    parent?;
+    let found = found?;
     let mut files = Vec::new();
     for change in &new.changes {
-        files.push(file(hub, repository, new, change).await?);
+        files.push(file(folders::file_at(&found, change)?, change)?);
     }
     let mut body = json!({"message": new.message, "files": files});
     match &new.onto {
@@ -74,7 +74,7 @@ pub(super) async fn commit(hub: &Hub, repository: &Repository, new: &NewCommit) 
     let parent = parent.unwrap_or_else(|| new.parent.clone());
     if let (Onto::NewBranch { branch, base }, true) = (&new.onto, parent != new.parent) {
         // The base moved between the look and the commit. Nobody knows the branch yet, so it goes again.
-        hub.delete_branch(repository, branch).await?;
+        hub.delete_branch(repository, branch, &common::commit_id(&sha)?).await?;
         return Err(common::moved(&format!("branch {base} of {repository}"), parent.as_str(), &new.parent));
     }
     Ok(Committed { commit: common::commit_id(&sha)?, parent })
@@ -93,51 +93,56 @@ async fn cause(hub: &Hub, repository: &Repository, new: &NewCommit) -> Result<Ca
     Ok(if hub.head(repository, at).await? == new.parent { Cause::Conflict } else { Cause::Moved })
 }
 
-async fn file(hub: &Hub, repository: &Repository, new: &NewCommit, change: &Change) -> Result<Value> {
-    let path = change.path().as_str();
+fn file(known: Option<&Entry>, change: &Change) -> Result<Value> {
     common::keeps_modes("Gitea", change)?;
-    let mut url = hub.of(repository, &["contents", path]);
-    url.query_pairs_mut().append_pair("ref", new.parent.as_str());
-    let known = match hub.http.get(url).await {
-        // A folder is answered as a list.
-        Ok(reply) => match reply.json::<Content>() {
-            Ok(content) if content.kind != "dir" => Some(content.sha),
-            _ => return Err(Error::new(Cause::Conflict, format!("{path} is a folder"))),
-        },
-        Err(error) if error.cause == Cause::NotFound => None,
-        Err(error) => return Err(error),
+    let path = change.path().as_str();
+    let sha = match known {
+        Some(Entry { id: Some(id), .. }) => Some(id.as_str()),
+        Some(Entry { id: None, .. }) => {
+            return Err(Error::new(Cause::Malformed, format!("the host tells no id of {path}")));
+        }
+        None => None,
     };
-    match (change, known) {
+    Ok(match (change, sha) {
         (Change::Write { content, .. }, None) => {
-            Ok(json!({"operation": "create", "path": path, "content": STANDARD.encode(content)}))
+            json!({"operation": "create", "path": path, "content": STANDARD.encode(content)})
         }
         (Change::Write { content, .. }, Some(sha)) => {
-            Ok(json!({"operation": "update", "path": path, "content": STANDARD.encode(content), "sha": sha}))
+            json!({"operation": "update", "path": path, "content": STANDARD.encode(content), "sha": sha})
         }
-        (Change::Delete { .. }, Some(sha)) => Ok(json!({"operation": "delete", "path": path, "sha": sha})),
-        (Change::Delete { .. }, None) => Err(is_missing(change)),
-    }
+        (Change::Delete { .. }, sha) => json!({"operation": "delete", "path": path, "sha": sha}),
+    })
 }
 
-/// A tree in pages; `truncated` means that there is another.
-pub(super) async fn tree(hub: &Hub, repository: &Repository, commit: &CommitId) -> Result<List<TreeEntry>> {
-    let mut items = Vec::new();
+/// A tree, or as much of it as is read.
+pub(super) struct Read {
+    pub(super) tree: wire::Tree,
+    /// There is more.
+    pub(super) cut: bool,
+}
+
+/// A tree by its id or its commit's, in pages; `truncated` means that there is another.
+pub(super) async fn tree(hub: &Hub, repository: &Repository, id: &str, deep: bool) -> Result<Read> {
+    let mut all = wire::Tree { tree: Vec::new(), truncated: false };
     let mut read = 0;
     for page in 1..=TREE_PAGES {
-        let mut url = hub.of(repository, &["git/trees", commit.as_str()]);
+        let mut url = hub.of(repository, &["git/trees", id]);
+        if deep {
+            url.query_pairs_mut().append_pair("recursive", "true");
+        }
         url.query_pairs_mut()
-            .append_pair("recursive", "true")
             .append_pair("page", &page.to_string())
             .append_pair("per_page", &TREE_PAGE.to_string());
         let reply = hub.http.get(url).await?;
         hub.http.count(&reply, &mut read)?;
         let tree: wire::Tree = reply.json()?;
-        items.extend(tree.entries());
-        if !tree.truncated || tree.tree.is_empty() {
-            return Ok(List { items, cut: false });
+        let is_last = !tree.truncated || tree.tree.is_empty();
+        all.tree.extend(tree.tree);
+        if is_last {
+            return Ok(Read { tree: all, cut: false });
         }
     }
-    Ok(List { items, cut: true })
+    Ok(Read { tree: all, cut: true })
 }
 
 /// Ids of these labels; those that are missing are made.

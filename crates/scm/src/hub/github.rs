@@ -1,19 +1,19 @@
 //! Commits by GitHub's git data API: objects first, which nobody sees, then one move of the branch.
 
-use std::collections::HashMap;
-
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use chrono::{SecondsFormat, Utc};
+use futures::future::join3;
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Hub, wire};
 use crate::{
-    common::{self, is_missing},
+    common,
     error::{Cause, Error, Result},
+    folders::{self, Entry},
     names::Repository,
-    port::{Change, Committed, EntryKind, GitHost as _, List, NewCommit, Onto, Person},
+    port::{Change, Committed, EntryKind, NewCommit, Onto, Person},
     signing::Signer,
 };
 
@@ -24,12 +24,14 @@ struct Parent {
 
 pub(super) async fn commit(hub: &Hub, repository: &Repository, new: &NewCommit) -> Result<Committed> {
     let url = hub.of(repository, &["git/commits", new.parent.as_str()]);
-    let parent: Parent = hub.http.get(url).await?.json()?;
-    let List { items, cut } = hub.tree(repository, &new.parent).await?;
-    let before = Before { kinds: items.into_iter().map(|entry| (entry.path, entry.kind)).collect(), cut };
+    let found = folders::at_changes(hub, repository, &new.parent, &new.changes);
+    let (head, parent, found) =
+        join3(common::expect_parent(hub, repository, new), hub.http.get(url), found).await;
+    head?;
+    let (parent, found) = (parent?.json::<Parent>()?, found?);
     let mut entries = Vec::new();
     for change in &new.changes {
-        entries.push(entry(hub, repository, &before, change).await?);
+        entries.push(entry(hub, repository, folders::file_at(&found, change)?, change).await?);
     }
     let body = json!({"base_tree": parent.tree.sha, "tree": entries});
     let tree: wire::Sha =
@@ -111,20 +113,13 @@ async fn committer(hub: &Hub) -> Result<Person> {
     Ok(Person { name: given(name).unwrap_or(login), email })
 }
 
-/// What a path is in the commit before.
-struct Before {
-    kinds: HashMap<String, EntryKind>,
-    /// There are more paths than the host lists.
-    cut: bool,
-}
-
-async fn entry(hub: &Hub, repository: &Repository, before: &Before, change: &Change) -> Result<Value> {
+async fn entry(hub: &Hub, repository: &Repository, known: Option<&Entry>, change: &Change) -> Result<Value> {
     let path = change.path().as_str();
-    let kind = before.kinds.get(path);
+    let was_executable = known.is_some_and(|entry| entry.kind == Some(EntryKind::Executable));
     match change {
         Change::Write { content, executable, .. } => {
             // An executable file stays one.
-            let is_executable = executable.unwrap_or(kind == Some(&EntryKind::Executable));
+            let is_executable = executable.unwrap_or(was_executable);
             let mode = if is_executable { "100755" } else { "100644" };
             let mut entry = json!({"path": path, "mode": mode, "type": "blob"});
             if let Ok(text) = std::str::from_utf8(content) {
@@ -137,7 +132,6 @@ async fn entry(hub: &Hub, repository: &Repository, before: &Before, change: &Cha
             }
             Ok(entry)
         }
-        Change::Delete { .. } if kind.is_none() && !before.cut => Err(is_missing(change)),
         Change::Delete { .. } => Ok(json!({"path": path, "mode": "100644", "type": "blob", "sha": null})),
     }
 }

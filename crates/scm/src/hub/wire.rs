@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::{
-    names,
+    folders, names,
     port::{
         ChangedFile, Check, EntryKind, FileStatus, PullRequest, PullRequestState, Review as Told,
         StatusState, TreeEntry, Verdict,
@@ -25,6 +25,20 @@ pub(super) struct Branch {
 pub(super) struct Sha {
     #[serde(alias = "id")]
     pub(super) sha: String,
+}
+
+/// GitHub has the message beside the parents, Gitea below `commit`.
+#[derive(Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the API")]
+pub(super) struct Commit {
+    pub(super) message: Option<String>,
+    pub(super) commit: Option<CommitText>,
+    pub(super) parents: Vec<Sha>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct CommitText {
+    pub(super) message: String,
 }
 
 #[derive(Deserialize)]
@@ -223,6 +237,7 @@ pub(super) struct Tree {
 pub(super) struct Entry {
     path: String,
     mode: String,
+    sha: Option<String>,
 }
 
 impl Tree {
@@ -231,6 +246,12 @@ impl Tree {
             let kind = EntryKind::of_mode(&entry.mode)?;
             Some(TreeEntry { path: entry.path.clone(), kind })
         };
+        self.tree.iter().filter_map(told).collect()
+    }
+
+    /// Folders too.
+    pub(super) fn all(&self) -> Vec<folders::Entry> {
+        let told = |entry: &Entry| folders::entry_of(&entry.path, &entry.mode, entry.sha.as_deref());
         self.tree.iter().filter_map(told).collect()
     }
 }

@@ -162,3 +162,21 @@ async fn an_app_signs_in_once_and_edits_its_own_comment() {
     let comments: Vec<String> = world.server.comments(number).into_iter().map(|(_, text)| text).collect();
     assert_eq!(comments, ["<!-- plural:plan -->\nsecond"]);
 }
+
+#[tokio::test]
+async fn a_token_of_an_app_that_was_taken_back_is_not_sent_again() {
+    let server = ScmServer::start(ScmDialect::GitHub).unwrap();
+    let (app_id, installation_id, key) = ScmServer::app();
+    let credentials = Credentials::App { app_id, installation_id, private_key: key.to_owned().into() };
+    let unused = connection(ScmDialect::GitHub, server.api_url(), "unused".to_owned());
+    let host = connect(&Connection { credentials, ..unused }, &options()).unwrap();
+    let repository = Repository::parse("plural/fleet").unwrap();
+    host.default_branch(&repository).await.unwrap();
+    for (status, exchanges) in [(500, 1), (401, 2), (403, 3)] {
+        server.set_mood(Some(ScmMood::Failing(status)));
+        host.default_branch(&repository).await.unwrap_err();
+        server.set_mood(None);
+        host.default_branch(&repository).await.unwrap();
+        assert_eq!(server.exchanges(), exchanges, "{status}");
+    }
+}

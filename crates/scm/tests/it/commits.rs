@@ -11,11 +11,23 @@ use plural_testkit::{ScmDialect, ScmServer};
 use serde_json::Value;
 
 use crate::{
-    each_host,
+    each_host, on_plain_git,
     support::{World, branch, commit, connection, delete, file, options, write, write_as},
 };
 
 each_host!(
+    a_commit_makes_changes_and_removes_files_at_once,
+    bytes_that_are_no_text_stay_as_they_are,
+    a_branch_that_is_there_is_a_conflict,
+    a_base_that_moved_is_told_and_leaves_no_branch,
+    a_file_to_delete_that_is_not_there_is_a_conflict,
+    what_no_host_can_mean_is_refused,
+    a_branch_is_removed_once_or_twice,
+    a_race_between_look_and_commit_loses_nothing,
+    a_file_is_made_executable_and_plain_again,
+);
+
+on_plain_git!(
     a_commit_makes_changes_and_removes_files_at_once,
     bytes_that_are_no_text_stay_as_they_are,
     a_branch_that_is_there_is_a_conflict,
@@ -36,6 +48,13 @@ async fn a_commit_makes_changes_and_removes_files_at_once(world: World) {
     ];
     let new = world.on_new_branch("plural/update-1", changes).await;
     let done = world.host.commit(&world.repository, &new).await.unwrap();
+    // Not every host is asked for it.
+    match world.host.commit_told(&world.repository, &done.commit).await {
+        Ok(told) => {
+            assert_eq!((told.parents, told.message.trim()), (vec![before.clone()], new.message.as_str()));
+        }
+        Err(error) => assert_eq!(error.cause, Cause::Unsupported, "{error}"),
+    }
     assert_eq!(done.parent, before);
     assert_eq!(world.head("plural/update-1").await, done.commit);
     assert_eq!(world.head("main").await, before);
@@ -202,9 +221,17 @@ async fn what_no_host_can_mean_is_refused(world: World) {
 
 async fn a_branch_is_removed_once_or_twice(world: World) {
     let new = world.on_new_branch("short/lived", vec![write("a.yaml", "a: 1\n")]).await;
-    world.host.commit(&world.repository, &new).await.unwrap();
+    let first = world.host.commit(&world.repository, &new).await.unwrap().commit;
+    let onto = Onto::Branch(branch("short/lived"));
+    let more = commit(onto, first.clone(), vec![write("b.yaml", "b: 1\n")]);
+    let second = world.host.commit(&world.repository, &more).await.unwrap().commit;
+    // Somebody went on with it.
+    let error =
+        world.host.delete_branch(&world.repository, &branch("short/lived"), &first).await.unwrap_err();
+    assert_eq!(error.cause, Cause::Moved, "{error}");
+    assert_eq!(world.head("short/lived").await, second);
     for _ in 0..2 {
-        world.host.delete_branch(&world.repository, &branch("short/lived")).await.unwrap();
+        world.host.delete_branch(&world.repository, &branch("short/lived"), &second).await.unwrap();
     }
     let error = world.host.head(&world.repository, &branch("short/lived")).await.unwrap_err();
     assert_eq!(error.cause, Cause::NotFound);

@@ -3,6 +3,7 @@
 
 mod bad_days;
 mod commits;
+mod folders;
 mod own_ways;
 mod plain;
 mod pull_requests;
@@ -24,6 +25,19 @@ macro_rules! each_host {
     };
 }
 pub(crate) use each_host;
+
+/// One test for plain git, for what it has: commits and branches.
+macro_rules! on_plain_git {
+    ($($scenario:ident),+ $(,)?) => {
+        mod plain_git {
+            $(#[tokio::test]
+            async fn $scenario() {
+                super::$scenario(crate::support::World::plain()).await;
+            })+
+        }
+    };
+}
+pub(crate) use on_plain_git;
 
 /// One test for each protocol server.
 macro_rules! each_stand_in {

@@ -1,11 +1,12 @@
 //! A plain git server: branches and commits, pushed.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use plural_git::{HostKeys, Mirrors};
 use plural_reach::{Guard, Reach};
 use plural_scm::{
-    Cause, Change, EntryKind, GitHost, Onto, Person, PlainConnection, Repository, connect_plain,
+    Cause, Change, CommitId, EntryKind, GitHost, MergeMethod, Onto, Person, PlainConnection, PullRequestEdit,
+    Repository, Scope, Status, StatusState, WebhookSpec, connect_plain,
 };
 use plural_testkit::{GitRemote, GitServer};
 
@@ -34,10 +35,17 @@ impl Plain {
         let server = GitServer::start(remote.root()).unwrap();
         server.require("git", TOKEN);
         let data = tempfile::tempdir().unwrap();
+        let host = Self::host(&server, token, data.path());
+        let repository = Repository::parse("plural/fleet.git").unwrap();
+        Self { remote, server, host, repository, _data: data }
+    }
+
+    /// The server, with mirrors in this folder.
+    fn host(server: &GitServer, token: &str, data: &Path) -> Arc<dyn GitHost> {
         let mirrors = Mirrors::open(plural_git::Options {
             guard: Guard::new(Reach::Local),
             credentials_over_http: true,
-            ..plural_git::Options::new(data.path())
+            ..plural_git::Options::new(data)
         });
         let connection = PlainConnection {
             id: "one".to_owned(),
@@ -48,9 +56,7 @@ impl Plain {
             proxy: None,
             committer: Person { name: "Plural".to_owned(), email: "plural@example.com".to_owned() },
         };
-        let host = connect_plain(connection, mirrors.unwrap());
-        let repository = Repository::parse("plural/fleet.git").unwrap();
-        Self { remote, server, host, repository, _data: data }
+        connect_plain(connection, mirrors.unwrap())
     }
 
     async fn new_branch(&self, name: &str, changes: Vec<Change>) -> plural_scm::NewCommit {
@@ -74,6 +80,8 @@ async fn a_branch_is_made_changed_and_removed() {
     let done = host.commit(repository, &new).await.unwrap();
     assert_eq!(world.remote.resolve("refs/heads/plural/update-1").unwrap(), done.commit.as_str());
     assert_eq!(world.remote.resolve("refs/heads/plural/update-1^").unwrap(), new.parent.as_str());
+    let told = host.commit_told(repository, &done.commit).await.unwrap();
+    assert_eq!((told.parents, told.message.trim()), (vec![new.parent.clone()], new.message.trim()));
     let shown = world.remote.git(["log", "-1", "--format=%an %ae %cn %s", done.commit.as_str()]).unwrap();
     assert_eq!(shown.trim(), "Ada ada@example.com Plural Update the fleet");
     let tree = host.tree(repository, &done.commit).await.unwrap().items;
@@ -97,10 +105,133 @@ async fn a_branch_is_made_changed_and_removed() {
     assert_eq!(late.cause, Cause::Moved, "{late}");
     assert_eq!(host.head(repository, &branch("plural/update-1")).await.unwrap(), second.commit);
     for _ in 0..2 {
-        host.delete_branch(repository, &branch("plural/update-1")).await.unwrap();
+        host.delete_branch(repository, &branch("plural/update-1"), &second.commit).await.unwrap();
     }
     let gone = host.head(repository, &branch("plural/update-1")).await.unwrap_err();
     assert_eq!(gone.cause, Cause::NotFound, "{gone}");
+}
+
+#[tokio::test]
+async fn a_branch_is_followed_until_its_base_has_it() {
+    let world = Plain::new(TOKEN);
+    let (host, repository, remote) = (&world.host, &world.repository, &world.remote);
+    let make = async |name: &str| {
+        let path = format!("{name}.yaml");
+        let new = world.new_branch(name, vec![write(&path, "a: 1\n")]).await;
+        host.commit(repository, &new).await.unwrap().commit
+    };
+    let follow = async |name: &str, made: &CommitId| {
+        host.follow(repository, &branch(name), &branch("main"), made, None).await.unwrap()
+    };
+    let made = make("forward").await;
+    let now = follow("forward", &made).await;
+    assert_eq!((now.head.as_ref(), now.is_merged), (Some(&made), false));
+    remote.set_ref("refs/heads/main", "refs/heads/forward").unwrap();
+    let now = follow("forward", &made).await;
+    assert_eq!((now.head.as_ref(), &now.base, now.is_merged), (Some(&made), &made, true));
+    remote.delete_ref("refs/heads/forward").unwrap();
+    let now = follow("forward", &made).await;
+    assert_eq!((now.head, now.is_merged), (None, true));
+
+    // Another commit with the same change, on top of what came meanwhile.
+    let made = make("squash").await;
+    remote.commit("main").file("other", "1").push().unwrap();
+    assert!(!follow("squash", &made).await.is_merged);
+    remote.commit("main").file("squash.yaml", "a: 1\n").push().unwrap();
+    assert!(follow("squash", &made).await.is_merged);
+    // What came onto it since is not in there.
+    remote.commit("squash").file("more.yaml", "b: 1\n").push().unwrap();
+    let now = follow("squash", &made).await;
+    assert!(!now.is_merged && now.head.as_ref() != Some(&made), "{now:?}");
+
+    let made = make("dropped").await;
+    // Who takes all of it back merged nothing.
+    remote.set_ref("refs/heads/dropped", "refs/heads/main").unwrap();
+    assert!(!follow("dropped", &made).await.is_merged);
+    remote.delete_ref("refs/heads/dropped").unwrap();
+    let now = follow("dropped", &made).await;
+    assert_eq!((now.head, now.is_merged), (None, false));
+    let error = host.follow(repository, &branch("dropped"), &branch("gone"), &made, None).await.unwrap_err();
+    assert_eq!(error.cause, Cause::NotFound, "{error}");
+}
+
+/// A console that lost its folder, or another one that took over.
+#[tokio::test]
+async fn a_branch_that_is_gone_is_not_judged_without_its_commit() {
+    let world = Plain::new(TOKEN);
+    let (host, repository, remote) = (&world.host, &world.repository, &world.remote);
+    let new = world.new_branch("squash", vec![write("squash.yaml", "a: 1\n")]).await;
+    let made = host.commit(repository, &new).await.unwrap().commit;
+    remote.commit("main").file("squash.yaml", "a: 1\n").push().unwrap();
+    remote.delete_ref("refs/heads/squash").unwrap();
+    remote.git(["prune", "--expire=now"]).unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let cold = Plain::host(&world.server, TOKEN, data.path());
+    let (name, main) = (branch("squash"), branch("main"));
+    let error = cold.follow(repository, &name, &main, &made, None).await.unwrap_err();
+    assert_eq!(error.cause, Cause::Conflict, "{error}");
+    assert!(error.to_string().contains("cannot be told"), "{error}");
+    // Whoever has it still knows.
+    assert!(host.follow(repository, &name, &main, &made, None).await.unwrap().is_merged);
+}
+
+#[tokio::test]
+async fn a_branch_that_was_changed_and_then_merged_is_merged() {
+    let world = Plain::new(TOKEN);
+    let (host, repository, remote) = (&world.host, &world.repository, &world.remote);
+    let new = world.new_branch("amended", vec![write("amended.yaml", "a: 1\n")]).await;
+    let made = host.commit(repository, &new).await.unwrap().commit;
+    let (name, main) = (branch("amended"), branch("main"));
+    // Somebody puts another commit in its place, and merges that.
+    remote.set_ref("refs/heads/amended", "refs/heads/main").unwrap();
+    let bare = host.follow(repository, &name, &main, &made, None).await.unwrap();
+    assert!(bare.is_bare && !bare.is_merged, "{bare:?}");
+    remote.commit("amended").file("amended.yaml", "a: 2\n").push().unwrap();
+    let now = host.follow(repository, &name, &main, &made, None).await.unwrap();
+    assert!(!now.is_bare && !now.is_merged, "{now:?}");
+    let last = now.head.unwrap();
+    remote.set_ref("refs/heads/main", "refs/heads/amended").unwrap();
+    remote.delete_ref("refs/heads/amended").unwrap();
+    let now = host.follow(repository, &name, &main, &made, Some(&last)).await.unwrap();
+    assert_eq!((now.head, now.is_merged), (None, true));
+}
+
+#[tokio::test]
+async fn what_it_does_not_have_is_refused() {
+    let world = Plain::new(TOKEN);
+    let (host, repository) = (&world.host, &world.repository);
+    let main = host.head(repository, &branch("main")).await.unwrap();
+    let status = Status {
+        context: "plural/plan".to_owned(),
+        state: StatusState::Success,
+        description: String::new(),
+        url: None,
+    };
+    let scope = Scope::Repository(repository.clone());
+    let hook = WebhookSpec { url: "https://console.example/1".to_owned(), secret: "s".to_owned().into() };
+    let edit = PullRequestEdit::default();
+    for refused in [
+        host.open(repository, &to_main("main")).await.map(drop),
+        host.pull_request(repository, 1).await.map(drop),
+        host.pull_requests(repository, true).await.map(drop),
+        host.update(repository, 1, &edit).await.map(drop),
+        host.close(repository, 1).await.map(drop),
+        host.merge(repository, 1, &main, MergeMethod::Merge).await.map(drop),
+        host.merge(repository, 1, &main, MergeMethod::Squash).await.map(drop),
+        host.merge(repository, 1, &main, MergeMethod::Rebase).await.map(drop),
+        host.files(repository, 1).await.map(drop),
+        host.reviews(repository, 1).await.map(drop),
+        host.add_labels(repository, 1, &["infra".to_owned()]).await,
+        host.comment(repository, 1, "plan", "text").await,
+        host.checks(repository, &main).await.map(drop),
+        host.set_status(repository, &main, &status).await,
+        host.approve(repository, 1, &main, "fine").await,
+        host.ensure_webhook(&scope, &hook).await,
+        host.remove_webhook(&scope, &hook.url).await.map(drop),
+    ] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.cause, Cause::Unsupported, "{error}");
+    }
 }
 
 #[tokio::test]

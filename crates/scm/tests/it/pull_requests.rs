@@ -14,11 +14,13 @@ each_host!(
     opening_twice_gives_the_one_that_is_open,
     it_is_read_edited_closed_and_opened_anew,
     it_is_merged_at_its_head_only,
+    it_is_merged_as_it_is_asked_for,
     files_and_lists_are_read_over_pages,
     labels_are_made_and_added,
     a_comment_is_edited_and_a_quoted_marker_is_not,
     statuses_and_approval_reach_the_host,
     a_webhook_is_made_once,
+    a_webhook_is_removed_where_it_is,
 );
 
 async fn opening_twice_gives_the_one_that_is_open(world: World) {
@@ -72,6 +74,31 @@ async fn it_is_merged_at_its_head_only(world: World) {
     assert_eq!(world.text(&world.head("main").await, "more.yaml").await, "c: d\n");
     let error = world.host.close(&world.repository, pull.number).await.unwrap_err();
     assert_eq!(error.cause, Cause::Conflict, "{error}");
+}
+
+async fn it_is_merged_as_it_is_asked_for(world: World) {
+    for (method, name) in
+        [(MergeMethod::Merge, "merge"), (MergeMethod::Squash, "squash"), (MergeMethod::Rebase, "rebase")]
+    {
+        let path = format!("{name}.yaml");
+        let new = world.on_new_branch(name, vec![write(&path, "a: b\n")]).await;
+        world.host.commit(&world.repository, &new).await.unwrap();
+        let pull = world.host.open(&world.repository, &to_main(name)).await.unwrap().pull_request;
+        let head = CommitId::parse(&pull.head_commit).unwrap();
+        let merged = world.host.merge(&world.repository, pull.number, &head, method).await;
+        if method == MergeMethod::Rebase && !world.server.rebases() {
+            let error = merged.unwrap_err();
+            assert_eq!(error.cause, Cause::Unsupported, "{error}");
+            let now = world.host.pull_request(&world.repository, pull.number).await.unwrap();
+            assert_eq!(now.state, PullRequestState::Open, "it is not merged in another way");
+            continue;
+        }
+        assert_eq!(merged.unwrap().state, PullRequestState::Merged, "{name}");
+        assert_eq!(world.text(&world.head("main").await, &path).await, "a: b\n");
+        if let Some(told) = world.server.merged_as(pull.number) {
+            assert_eq!(told, name);
+        }
+    }
 }
 
 async fn files_and_lists_are_read_over_pages(world: World) {
@@ -179,4 +206,29 @@ async fn a_webhook_is_made_once(world: World) {
     let nobody = Scope::Organisation("../x".to_owned());
     let spec = WebhookSpec { url: String::new(), secret: String::new().into() };
     assert_eq!(world.host.ensure_webhook(&nobody, &spec).await.unwrap_err().cause, Cause::Invalid);
+    assert_eq!(world.host.remove_webhook(&nobody, "").await.unwrap_err().cause, Cause::Invalid);
+}
+
+async fn a_webhook_is_removed_where_it_is(world: World) {
+    let of_repository = Scope::Repository(world.repository.clone());
+    let of_owner = Scope::Organisation(world.repository.owner().to_owned());
+    let urls = [1, 2].map(|at| format!("https://console.example/ext/v1/webhooks/scm/{at}"));
+    for scope in [&of_repository, &of_owner] {
+        for url in &urls {
+            let spec = WebhookSpec { url: url.clone(), secret: "a secret of it".to_owned().into() };
+            world.host.ensure_webhook(scope, &spec).await.unwrap();
+        }
+    }
+    let scopes = || {
+        let mut scopes: Vec<String> = world.server.webhooks().into_iter().map(|(scope, _)| scope).collect();
+        scopes.sort_unstable();
+        scopes
+    };
+    assert_eq!(scopes(), ["organisation", "organisation", "repository", "repository"]);
+    assert!(world.host.remove_webhook(&of_repository, &urls[0]).await.unwrap());
+    assert_eq!(scopes(), ["organisation", "organisation", "repository"], "the other address stays");
+    assert!(!world.host.remove_webhook(&of_repository, &urls[0]).await.unwrap(), "twice is once");
+    assert!(world.host.remove_webhook(&of_owner, &urls[0]).await.unwrap());
+    assert!(world.host.remove_webhook(&of_owner, &urls[1]).await.unwrap());
+    assert_eq!(scopes(), ["repository"]);
 }

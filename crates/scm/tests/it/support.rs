@@ -5,11 +5,12 @@ use std::{
     time::Duration,
 };
 
-use plural_git::Mirrors;
+use plural_git::{HostKeys, Mirrors};
 use plural_reach::{Guard, Reach};
 use plural_scm::{
     BranchName, Change, CommitId, Connection, Credentials, FilePath, GitHost, HostKind, NewCommit,
-    NewPullRequest, Onto, Options, Person, Proxies, PullRequest, Repository, Verdict, connect,
+    NewPullRequest, Onto, Options, Person, PlainConnection, Proxies, PullRequest, Repository, Verdict,
+    connect, connect_plain,
 };
 use plural_testkit::{Gitea, GiteaDoor, GiteaRepository, ScmDialect, ScmMood, ScmServer};
 use tempfile::TempDir;
@@ -123,6 +124,19 @@ impl Server {
         !matches!(self, Self::StandIn(server) if without.contains(&server.dialect()))
     }
 
+    /// How a pull request was merged; nothing where the host tells no more than that it was.
+    pub(crate) fn merged_as(&self, number: u64) -> Option<&'static str> {
+        match self {
+            Self::StandIn(server) => server.merged_as(number),
+            Self::Real(_) => None,
+        }
+    }
+
+    /// Whether it merges by rebase when it is asked to.
+    pub(crate) fn rebases(&self) -> bool {
+        self.dialect() != ScmDialect::GitLab
+    }
+
     /// The real one has its own.
     pub(crate) fn set_page(&self, page: usize) {
         if let Self::StandIn(server) = self {
@@ -215,6 +229,29 @@ impl World {
         let (host, other) = (with(server.token()), with(server.other_token()));
         let repository = Repository::parse(server.repository()).unwrap();
         Self { server: Server::StandIn(server), host, other, repository, _data: data }
+    }
+
+    /// Plain git: what a server that has more tells by git alone.
+    pub(crate) fn plain() -> Self {
+        let server = ScmServer::start(ScmDialect::BitbucketDataCenter).unwrap();
+        let data = tempfile::tempdir().unwrap();
+        let mirrors = mirrors(&data);
+        let url = format!("{}/scm", server.api_url().trim_end_matches("/rest/api/1.0"));
+        let with = |token: String| {
+            let connection = PlainConnection {
+                id: token.clone(),
+                url: url.clone(),
+                credentials: plural_git::Credentials::basic("git", token),
+                host_keys: HostKeys::AcceptNew,
+                ca_pem: None,
+                proxy: None,
+                committer: Person { name: "Plural".to_owned(), email: "plural@example.com".to_owned() },
+            };
+            connect_plain(connection, mirrors.clone())
+        };
+        let (host, other) = (with(server.token()), with(server.other_token()));
+        let repository = Repository::parse(&format!("{}.git", server.repository())).unwrap();
+        Self { server: Server::StandIn(server), host, other, repository, _data: Some(data) }
     }
 
     /// A repository of Gitea itself; nothing where it is missing.

@@ -36,8 +36,8 @@ use crate::service_error::Errors;
 use crate::service_life::{newest_in_tx, pin_of};
 use crate::transaction;
 use crate::{
-    data_key, dependency, instance, policy, repository, secret_backend, service_context, service_error,
-    service_import, service_repository,
+    context_import, data_key, dependency, instance, policy, repository, secret_backend, service_context,
+    service_error, service_import, service_repository,
 };
 
 /// Services of one statement.
@@ -98,6 +98,9 @@ pub(super) async fn change_in_tx(
     lock_repositories_in_tx(write, all).await?;
     service_import::hold_in_tx(write, all.iter().filter_map(|edit| edit.update.links.imports.as_ref()))
         .await?;
+    let contexts = all.iter().filter_map(|edit| edit.update.links.contexts.as_ref());
+    let contexts = contexts.flat_map(|wish| &wish.ids).map(|id| id.uuid());
+    context_import::hold_of_contexts_in_tx(write, contexts).await?;
     let old = lock_in_tx(write, &ids).await?;
     let mut news = Vec::with_capacity(all.len());
     for (edit, old) in all.iter().zip(&old) {
@@ -215,6 +218,9 @@ async fn links_in_tx(write: &transaction::Write<'_>, all: &[Edit<'_>], old: &[ro
         .filter_map(|edit| Some((edit.id, edit.update.links.contexts.as_ref()?.ids.as_slice())))
         .collect();
     service_context::replace_in_tx(write, &contexts).await?;
+    let marked: BTreeSet<Uuid> = old.iter().filter(|old| old.agent_upgrade).map(|old| old.id).collect();
+    let fed = contexts.iter().map(|(service, _)| *service).filter(|service| marked.contains(service));
+    context_import::check_fed_none_in_tx(write, fed.collect()).await?;
     let imports: Vec<_> =
         all.iter().filter_map(|edit| Some((edit.id, edit.update.links.imports.as_ref()?))).collect();
     service_import::replace_in_tx(write, &imports).await?;

@@ -24,7 +24,7 @@ use crate::error::db;
 use crate::revision::{self, NewRevision};
 use crate::transaction;
 use crate::{
-    cluster, dependency, instance, policy, secret_backend, service_context, service_import,
+    cluster, context_import, dependency, instance, policy, secret_backend, service_context, service_import,
     service_repository,
 };
 
@@ -154,6 +154,9 @@ pub(super) async fn make_in_tx(
     service_context::still_plain_in_tx(&write.tx, wishes).await?;
     lock_clusters_in_tx(write, all.iter().map(|one| one.cluster).collect()).await?;
     service_import::hold_in_tx(write, all.iter().filter_map(|one| one.create.links.imports.as_ref())).await?;
+    let contexts = all.iter().filter_map(|one| one.create.links.contexts.as_ref());
+    let contexts = contexts.flat_map(|wish| &wish.ids).map(|id| id.uuid());
+    context_import::hold_of_contexts_in_tx(write, contexts).await?;
     let mut rows = all.iter().map(Make::row).collect::<Result<Vec<_>>>()?;
     row::Entity::insert_many(rows.iter().cloned().map(IntoActiveModel::into_active_model))
         .exec_without_returning(&write.tx)

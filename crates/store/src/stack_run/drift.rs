@@ -204,7 +204,7 @@ async fn replace_in_tx(
     Ok(news.into_iter().chain((!known.is_empty()).then_some("stack.drift.resolved")).collect())
 }
 
-/// A line of the audit log about the drift of a stack.
+/// A line of the audit log about a stack.
 pub(super) fn line(
     action: &'static str,
     actor: &str,

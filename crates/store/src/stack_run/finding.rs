@@ -10,7 +10,7 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
 use super::row::{phase_of, run, status_of};
-use crate::database::{Database, corrupt};
+use crate::database::Database;
 use crate::error::db;
 use crate::transaction::{self, set};
 
@@ -50,7 +50,9 @@ impl Database {
         let write = self.write().await?;
         let run = run::Entity::find_by_id(id.uuid()).lock_exclusive().one(&write.tx).await;
         let run = run.map_err(db("reading a run"))?.ok_or(Error::not_found("stack run"))?;
-        if status_of(&run)? != RunStatus::Running || phase_of(&run)? != RunPhase::Plan {
+        // Which resources there are is known when they are made.
+        let is_in_time = kind == FindingKind::Resources || phase_of(&run)? == RunPhase::Plan;
+        if status_of(&run)? != RunStatus::Running || !is_in_time {
             return Err(Error::conflict(
                 "the run is not planning: nothing that was found of a plan is taken",
             ));
@@ -76,10 +78,14 @@ impl Database {
             .all(&self.reader)
             .await
             .map_err(db("reading what was found of a plan"))?;
-        let read = |row::Model { run_id: _, number, content }| -> Result<(FindingKind, Sealed)> {
-            let kind = FindingKind::numbered(number).ok_or_else(|| corrupt("what was found of a plan"))?;
-            Ok((kind, Sealed::from_bytes(content)))
+        let read = |row::Model { run_id: _, number, content }| {
+            let Some(kind) = FindingKind::numbered(number) else {
+                // A later release beside this one says more of a plan.
+                tracing::debug!(stack_run.id = %id, number, "left out what was found of a plan: its kind is not known");
+                return None;
+            };
+            Some((kind, Sealed::from_bytes(content)))
         };
-        rows.into_iter().map(read).collect()
+        Ok(rows.into_iter().filter_map(read).collect())
     }
 }

@@ -3,14 +3,15 @@
 use chrono::{DateTime, Utc};
 use plural_app::stack_run::LogPiece;
 use plural_core::ids::StackRunId;
-use plural_core::stack_run::{RunPhase, RunStatus};
+use plural_core::stack_run::{RunPhase, RunStatus, StepStatus};
 use plural_core::{Error, Result};
 use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
 };
+use uuid::Uuid;
 
-use super::row::{log, run, step};
+use super::row::{log, run, runs, step};
 use crate::database::Database;
 use crate::error::{db, gone_or};
 use crate::transaction::{self, set};
@@ -52,6 +53,35 @@ pub(super) async fn beat_in_tx(
     }
     let beat = beat.exec(&write.tx).await.map_err(db("taking a run's sign of life"))?;
     Ok(beat.rows_affected > 0)
+}
+
+/// A step that says something has begun, whether its runner said so or not.
+async fn begin_in_tx(
+    write: &transaction::Write<'_>,
+    id: StackRunId,
+    step: Uuid,
+    at: DateTime<Utc>,
+) -> Result<()> {
+    let doing = "beginning a step of a run";
+    let change = step::ActiveModel {
+        id: ActiveValue::Unchanged(step),
+        status: set(StepStatus::Running.as_str().to_owned()),
+        started_at: set(Some(at)),
+        ..Default::default()
+    };
+    change.update(&write.tx).await.map_err(gone_or("run step", db(doing)))?;
+    let stack: Option<Uuid> = runs()
+        .select_only()
+        .column(run::Column::StackId)
+        .filter(run::Column::Id.eq(id.uuid()))
+        .into_tuple()
+        .one(&write.tx)
+        .await
+        .map_err(db(doing))?;
+    if let Some(stack) = stack {
+        write.stack_changed(stack, at);
+    }
+    Ok(())
 }
 
 /// Puts bytes behind all that is known of the log of a step that is locked.
@@ -121,6 +151,9 @@ impl Database {
         }
         let step = step_at(id, index).lock_exclusive().one(&write.tx).await;
         let step = step.map_err(db("reading a step"))?.ok_or(Error::not_found("run step"))?;
+        if step.status == StepStatus::Pending.as_str() && !bytes.is_empty() {
+            begin_in_tx(&write, id, step.id, *at).await?;
+        }
         let known = step.logged.cast_unsigned();
         let Some(skipped) = known.checked_sub(*offset) else {
             // It lives, whatever it says.

@@ -65,6 +65,7 @@ pub(super) async fn make_in_tx(
     }
     let change = stack::row::ActiveModel { runs: set(stack.runs + 1), ..change };
     stack_follows_in_tx(write, stack.id, change).await?;
+    write.stack_changed(stack.id, made.created_at);
     Ok(made)
 }
 
@@ -152,6 +153,7 @@ impl Database {
         };
         change.update(&write.tx).await.map_err(gone_or("stack", db("keeping a stack")))?;
         write.audit(entry).await?;
+        write.stack_changed(stack.id, entry.at);
         write.commit().await
     }
 }

@@ -8,12 +8,14 @@ use chrono::{DateTime, Utc};
 use plural_app::access::actor_name;
 use plural_app::ports::agents::FeedSubject;
 use plural_app::stack_run::{RunMove, SealedInputs, SealedOutput};
-use plural_core::access::Actor;
+use plural_core::access::{Actor, RunActor};
 use plural_core::audit::{AuditEntry, AuditTarget};
 use plural_core::ids::{ClusterId, RequestId, StackId, StackRunId};
 use plural_core::stack_run::{
     RunApproval, RunKind, RunPhase, RunSnapshot, RunStatus, RunStep, RunTrigger, StackRun, StepStatus,
 };
+use plural_core::stack_state::StateLock;
+use plural_core::stack_turns::has_begun;
 use plural_core::work::{WorkChange, WorkRef};
 use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, Expr};
@@ -161,7 +163,7 @@ impl Database {
         };
         let stack = stack::lock_in_tx(&write, of).await?;
         let Some(old) = lock_in_tx(&write, id.uuid()).await? else { return Ok(None) };
-        if !stands(&old, change)? {
+        if !stands(&old, change)? || (change.unbegun && has_begun_in_tx(&write, &old).await?) {
             return Ok(None);
         }
         let mut new = moved(&old, change)?;
@@ -187,6 +189,14 @@ impl Database {
             ended.extend(supersede_in_tx(&write, &new, change.at).await?);
         }
         let mut told = <stack::row::ActiveModel as sea_orm::ActiveModelTrait>::default();
+        let released = if change.unlocks { lock_of_run(&stack, &old)? } else { None };
+        if let Some(lock) = &released {
+            tracing::warn!(
+                stack_run.id = %id, stack.id = %of, lock = lock.id,
+                "released the lock of a state: the Job of the run that held it has ended"
+            );
+            told.state_lock = set(None);
+        }
         if let Some((sha, outputs)) = &change.applied {
             told.sha = set(Some(sha.clone()));
             told.last_successful_at = set(Some(change.at));
@@ -206,7 +216,7 @@ impl Database {
             }
         }
         let drifts = drift::follow_in_tx(&write, (&stack, &old, &new), change, &mut told).await?;
-        if change.to.is_some() || change.applied.is_some() || !ended.is_empty() {
+        if change.to.is_some() || change.applied.is_some() || released.is_some() || !ended.is_empty() {
             stack_follows_in_tx(&write, stack.id, told).await?;
         }
         let actor = match &mover {
@@ -221,11 +231,16 @@ impl Database {
             .into_iter()
             .map(|action| drift::line(action, &actor, &stack, (request_id, change.at)))
             .collect();
+        if released.is_some() {
+            let system = actor_name(&Actor::System);
+            lines.push(drift::line("stack.state.release", &system, &stack, (request_id, change.at)));
+        }
         lines.extend(ended.iter().map(|run| end_of(&actor, &stack, run, request_id, change.at)));
         write.audit_many(&lines).await?;
         if is_told {
             write.publish(event(&new, is_active), change.at).await?;
         }
+        write.stack_changed(stack.id, change.at);
         write.enqueue(&change.follows, change.at).await?;
         write.commit().await?;
         Ok(Some(new.try_into()?))
@@ -313,6 +328,7 @@ impl Database {
         )
         .await?;
         write.publish(event(&new, true), at).await?;
+        write.stack_changed(stack.uuid(), at);
         write.commit().await?;
         Ok(Some(new.try_into()?))
     }
@@ -336,11 +352,31 @@ fn stands(run: &run::Model, change: &RunMove) -> Result<bool> {
     Ok(is_from && is_of)
 }
 
+/// The lock of the stack's state that this run holds.
+fn lock_of_run(stack: &stack::row::Model, run: &run::Model) -> Result<Option<StateLock>> {
+    let holder = RunActor {
+        run: StackRunId::from_uuid(run.id),
+        stack: StackId::from_uuid(run.stack_id),
+        phase: phase_of(run)?,
+    };
+    let name = holder.name();
+    Ok(stack::lock_of(stack)?.filter(|lock| lock.author == name))
+}
+
+/// Something of the Job of a run has begun that may not be done twice. Its row is locked, so no step begins meanwhile.
+async fn has_begun_in_tx(write: &transaction::Write<'_>, run: &run::Model) -> Result<bool> {
+    let steps = step::Entity::find().filter(step::Column::RunId.eq(run.id)).all(&write.tx).await;
+    let steps = steps.map_err(db("reading the steps of a run"))?;
+    let steps = steps.into_iter().map(RunStep::try_from).collect::<Result<Vec<_>>>()?;
+    Ok(has_begun(&StackRun::try_from(run.clone())?, &steps))
+}
+
 /// The row of a run that has moved, with the sequence that it had.
 fn moved(old: &run::Model, change: &RunMove) -> Result<run::Model> {
     let RunMove {
         from: _,
         of: _,
+        unbegun: _,
         to,
         phase,
         begins,
@@ -354,6 +390,7 @@ fn moved(old: &run::Model, change: &RunMove) -> Result<run::Model> {
         steps: _,
         at,
         tells_agent: _,
+        unlocks: _,
         supersedes: _,
         drift: _,
         applied: _,

@@ -21,13 +21,14 @@ use crate::error::db;
 const PAGE: usize = 1_000;
 
 /// What is read of each. Only of kinds that wait for other stacks it is said whether they do, and only where a plan waits for people what
-/// that waits for. `@VALID` keeps what is no document from failing the statement for all of them.
+/// that waits for. `@VALID` and `@SOURCE` keep what is no document from failing the statement for all of them.
 const COLUMNS: &str = "r.id, r.stack_id, r.status, r.source IS NOT NULL AS prepared, r.heartbeat_at, r.created_at, \
     CASE WHEN r.status = 'queued' AND r.kind IN ('apply', 'dry_run')@VALID \
     THEN CAST(r.snapshot -> 'upstream' AS text) END AS upstream, \
     CASE WHEN r.status = 'pending_approval' THEN CAST(r.planned AS text) END AS planned, \
     CASE WHEN r.status = 'pending_approval' THEN CAST(r.approvals AS text) END AS approvals, \
-    CASE WHEN r.status = 'pending_approval'@VALID THEN CAST(r.snapshot -> 'spec' -> 'approval' AS text) END AS approval";
+    CASE WHEN r.status = 'pending_approval'@VALID THEN CAST(r.snapshot -> 'spec' -> 'approval' AS text) END AS approval, \
+    CASE WHEN r.status = 'pending_approval'@SOURCE THEN CAST(r.source -> 'moreEmails' AS text) END AS more_emails";
 
 /// The newest runs of stacks that are to be deleted, where these destroyed them. Those stacks have an index, and are few.
 const DESTROYED: &str = "FROM stacks s JOIN stack_runs r ON r.stack_id = s.id \
@@ -40,8 +41,12 @@ impl Database {
     pub(super) async fn runs_open(&self, after: Option<StackRunId>) -> Result<OpenRuns> {
         let doing = "reading runs that are not over";
         // PostgreSQL takes nothing else into such a column.
-        let valid = if self.is_postgres() { "" } else { " AND json_valid(r.snapshot)" };
-        let columns = COLUMNS.replace("@VALID", valid);
+        let (valid, source) = if self.is_postgres() {
+            ("", "")
+        } else {
+            (" AND json_valid(r.snapshot)", " AND json_valid(r.source)")
+        };
+        let columns = COLUMNS.replace("@VALID", valid).replace("@SOURCE", source);
         let of_page = format!(
             "SELECT {columns} FROM stack_runs r WHERE r.finished_at IS NULL AND r.id > $1 ORDER BY r.id LIMIT $2"
         );
@@ -140,6 +145,7 @@ fn open_run(id: StackRunId, status: &str, row: &QueryResult) -> Result<OpenRun> 
         plan: document(row, "planned", "the plan of a run")?,
         approvals: document(row, "approvals", "the approvals of a run")?.unwrap_or_default(),
         approval: document(row, "approval", "who has to approve a run")?.unwrap_or_default(),
+        more_emails: document(row, "more_emails", "whose the code of a run is")?.unwrap_or_default(),
     })
 }
 

@@ -205,6 +205,7 @@ impl StackPullRequestStore for Database {
             row::Entity::insert(row_of(pull)?).on_conflict(newer).exec_without_returning(&write.tx).await;
         put.map_err(db("writing a pull request of a stack"))?;
         write.audit(by.entry()).await?;
+        write.stack_changed(stack.id, at);
         write.enqueue(std::slice::from_ref(tell), at).await?;
         write.commit().await?;
         Ok(made)
@@ -216,11 +217,13 @@ impl StackPullRequestStore for Database {
         tell: Option<&NewJob>,
         at: DateTime<Utc>,
     ) -> Result<()> {
+        let doing = "forgetting a pull request of a stack";
         let mut write = self.write().await?;
-        row::Entity::delete_by_id(id.uuid())
-            .exec(&write.tx)
-            .await
-            .map_err(db("forgetting a pull request of a stack"))?;
+        let known = row::Entity::find_by_id(id.uuid()).one(&write.tx).await.map_err(db(doing))?;
+        row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(db(doing))?;
+        if let Some(known) = known {
+            write.stack_changed(known.stack_id, at);
+        }
         if let Some(tell) = tell {
             write.enqueue(std::slice::from_ref(tell), at).await?;
         }
@@ -252,6 +255,7 @@ impl StackPullRequestStore for Database {
             return Err(Error::conflict("the head of the pull request moved a moment ago: read it again"));
         }
         write.audit(by.entry()).await?;
+        write.stack_changed(stack.id, by.entry().at);
         write.commit().await
     }
 

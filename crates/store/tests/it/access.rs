@@ -26,6 +26,7 @@ mod managed_namespace;
 mod passkey;
 mod persona;
 mod pr_automation;
+mod pr_governance;
 mod pr_instance;
 mod project;
 mod pull_request;
@@ -92,7 +93,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 36] = [
+const CASES: [fn() -> Vec<Case>; 37] = [
     project::cases,
     user::cases,
     group::cases,
@@ -106,6 +107,7 @@ const CASES: [fn() -> Vec<Case>; 36] = [
     scm_webhook::cases,
     pr_automation::cases,
     pr_instance::cases,
+    pr_governance::cases,
     pull_request::cases,
     fleet_plan::cases,
     service::cases,

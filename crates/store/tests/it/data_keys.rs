@@ -317,6 +317,7 @@ async fn what_a_deleted_project_left_in_a_backup_opens_no_more(database: TestDat
         project_id: Some(shop.id),
         configuration: None,
         secrets: Some(password(SECRET)),
+        imports: None,
     };
     let context =
         door.app.context_save(&door.admin, "network".parse().unwrap(), change.clone()).await.unwrap();

@@ -208,6 +208,7 @@ impl Door {
             previews: Arc::clone(&git) as Arc<dyn plural_app::ports::previews::Previews>,
             rules: Arc::clone(&git) as Arc<dyn plural_app::ports::rules::Rules>,
             git_hosts: Arc::clone(&git) as Arc<dyn plural_app::ports::git_hosts::GitHosts>,
+            governances: Arc::clone(&git) as Arc<dyn plural_app::ports::governances::Governances>,
             scaffolds: Arc::clone(&git) as Arc<dyn plural_app::ports::scaffolds::Scaffolds>,
             templates: Arc::new(NoTemplates),
             identities: Arc::new(NoIdentities),

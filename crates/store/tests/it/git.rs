@@ -12,10 +12,11 @@ use plural_app::agent_poll::{ClusterData, ServiceSpec};
 use plural_app::ports::blobs::{BlobStream, Blobs};
 use plural_app::ports::charts::{ChartPart, ComposeError, Composed, Composer, Composition};
 use plural_app::ports::git::{
-    Built, Closure, CommitInfo, FetchOutcome, FolderFile, GitAccess, GitCredentials, GitError, GitPort,
-    GitReach, KeepMirror, MirrorBundle, SourceSpec,
+    Authors, Built, Closure, CommitInfo, FetchOutcome, FolderFile, GitAccess, GitCredentials, GitError,
+    GitPort, GitReach, KeepMirror, Merged, MirrorBundle, SourceSpec, TreeChange,
 };
 use plural_app::ports::git_hosts::{GitHosts, Host, HostSecrets};
+use plural_app::ports::governances::{GovernanceAnswer, GovernanceCall, Governances};
 use plural_app::ports::previews::{Preview, Previews};
 use plural_app::ports::rules::Rules;
 use plural_app::ports::scaffolds::{
@@ -153,6 +154,21 @@ impl GitPort for FakeGit {
         self.read(access, |_| Ok(()))
     }
 
+    /// Nothing is merged here: branches are what a test says.
+    async fn merge(&self, access: &GitAccess, _first: &str, _second: &str) -> Result<Merged, GitError> {
+        self.read(access, |_| Ok(Merged::Unknown))
+    }
+
+    async fn overlay(
+        &self,
+        _: &GitAccess,
+        _: &str,
+        _: &str,
+        _: Vec<TreeChange>,
+    ) -> Result<CommitInfo, GitError> {
+        Err(GitError::terminal("no commits are made here"))
+    }
+
     async fn reached(
         &self,
         access: &GitAccess,
@@ -198,6 +214,23 @@ impl GitPort for FakeGit {
         self.read(access, |branches| {
             let bytes = content(branches, sha, folder)?.into_bytes();
             Ok(vec![FolderFile { path: "file".to_owned(), bytes, executable: false }])
+        })
+    }
+
+    /// The branches of a test have no history.
+    async fn authors(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        _applied: Option<&str>,
+        _source: &SourceSpec,
+    ) -> Result<Authors, GitError> {
+        self.read(access, |_| {
+            Ok(Authors {
+                emails: vec!["ada@example.com".to_owned()],
+                commits: vec![sha.to_owned()],
+                is_whole: true,
+            })
         })
     }
 
@@ -314,6 +347,17 @@ impl Blobs for FakeGit {
         Ok((before - stored.len()) as u64)
     }
 
+    async fn forget(
+        &self,
+        these: HashSet<[u8; 32]>,
+        _spare: std::time::Duration,
+    ) -> plural_core::Result<u64> {
+        let mut stored = self.stored.lock();
+        let before = stored.len();
+        stored.retain(|digest| !these.contains(digest));
+        Ok((before - stored.len()) as u64)
+    }
+
     async fn note_keep(&self, folder: &str, name: &str, content: Vec<u8>) -> plural_core::Result<()> {
         if self.away.load(Ordering::SeqCst) {
             return Err(plural_core::Error::unavailable("the blob store does not answer"));
@@ -346,6 +390,17 @@ impl Rules for FakeGit {
 impl GitHosts for FakeGit {
     fn connect(&self, _: &ScmConnection, _: HostSecrets) -> Result<Arc<dyn Host>> {
         Err(Error::invalid("connection", "no git host is reached here"))
+    }
+}
+
+#[async_trait]
+impl Governances for FakeGit {
+    fn check(&self, _: &str) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
+    async fn call(&self, _: GovernanceCall) -> std::result::Result<GovernanceAnswer, String> {
+        Err("no governance is reached here".to_owned())
     }
 }
 

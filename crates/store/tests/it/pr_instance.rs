@@ -12,11 +12,12 @@ use plural_core::pr_automation::{
     NewPrAutomation, PrAutomation, PrAutomationChange, PrAutomationLinksChange,
 };
 use plural_core::pr_automation_spec::PrAutomationSpecChange;
-use plural_core::pr_instance::{PrGenerated, PrInstance, PrInstanceFile, PrInstanceState};
+use plural_core::pr_instance::{PrGenerated, PrInstance, PrInstanceFile, PrInstanceState, PrParts};
 use plural_core::pull_request::{PrStatus, PrWork, PullRequest};
 use plural_core::scm_connection::{NewScmConnection, ScmSpecChange, ScmType};
 use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
+use sea_orm::ConnectionTrait as _;
 use serde_json::{Map, Value, json};
 
 use crate::door::Door;
@@ -27,6 +28,7 @@ each_database!(
     what_is_not_opened_generates_nothing,
     files_of_others_are_known,
     an_instance_outlives_its_automation,
+    what_came_from_elsewhere_is_of_one_version,
 );
 
 const SECRET: &str = "s3cr3t-answer-1f2e3d";
@@ -63,6 +65,7 @@ async fn automation(door: &Door) -> PrAutomation {
             configuration: Some(questions),
             ..PrAutomationSpecChange::default()
         },
+        merge_windows: None,
         bindings: BindingsChange::default(),
     };
     door.app.pr_automation_create(&door.admin, new).await.unwrap()
@@ -81,6 +84,8 @@ async fn begin(door: &Door, automation: &PrAutomation, context: Value) -> PullRe
         identifier: Some("acme/shop".to_owned()),
         branch: None,
         context: object(context),
+        key: None,
+        secrets: serde_json::Map::new(),
     };
     door.app.pull_request_create(&door.admin, ask, false).await.unwrap()
 }
@@ -98,7 +103,7 @@ async fn open(door: &Door, id: PullRequestId, path: &str, status: PrStatus) {
 }
 
 async fn settle(door: &Door, id: PullRequestId, status: PrStatus, commit: Option<&str>) {
-    let settled = PrSettled { status, commit: commit.map(str::to_owned) };
+    let settled = PrSettled { status, commit: commit.map(str::to_owned), base: None };
     door.database.pr_instance_settle(id, &settled, door.app.now()).await.unwrap();
 }
 
@@ -129,7 +134,7 @@ fn message(text: &str) -> PrAutomationSpecChange {
 }
 
 fn ask(id: PrInstanceId, context: Value) -> PrInstanceAsk {
-    PrInstanceAsk { id, context: object(context), allow_conflicts: false }
+    PrInstanceAsk { id, context: object(context), allow_conflicts: false, overwrite: false, key: None }
 }
 
 async fn an_instance_follows_its_pull_request(database: TestDatabase) {
@@ -142,6 +147,10 @@ async fn an_instance_follows_its_pull_request(database: TestDatabase) {
     assert_eq!(pending.made.version.revision, 1);
     assert_eq!(pending.made.version.digest, automation.spec.digest().unwrap());
     assert_eq!(pending.made.version.spec, automation.spec);
+    assert_eq!(pending.made.version.parts, Some(PrParts::default()), "it takes nothing from elsewhere");
+    let of = |id| PrInstanceFilter { pull_request_id: Some(id), ..PrInstanceFilter::default() };
+    assert_eq!(listed(&door, of(begun.id)).await, std::slice::from_ref(&pending));
+    assert!(listed(&door, of(PullRequestId::new())).await.is_empty());
     assert_eq!(Value::Object(pending.made.answers.known.clone()), json!({"name": "shop"}));
     assert_eq!(pending.made.answers.secret, ["key"]);
     assert!(!format!("{pending:?}").contains(SECRET));
@@ -290,4 +299,22 @@ async fn an_instance_outlives_its_automation(database: TestDatabase) {
     let refused = door.app.pr_instance_uninstall(&door.admin, ask(kept.id, json!({})), false).await;
     assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
     assert_eq!(outdated(&door).await, 0);
+}
+
+async fn what_came_from_elsewhere_is_of_one_version(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let automation = automation(&door).await;
+    let begun = begin(&door, &automation, json!({"name": "shop"})).await;
+    open(&door, begun.id, "apps/shop.yaml", PrStatus::Merged).await;
+    let instance = only(&door).await;
+    change(&door, &automation, message("Other")).await;
+    let opened = door.app.pr_instance_upgrade(&door.admin, ask(instance.id, json!({})), false).await.unwrap();
+    open(&door, opened.id, "apps/shop.yaml", PrStatus::Merged).await;
+    let upgraded = only(&door).await;
+    assert_eq!((upgraded.made.version.revision, upgraded.made.version.parts), (2, Some(PrParts::default())));
+    // The release before this one upgrades without them.
+    let connection = sea_orm::Database::connect(door.source.url()).await.unwrap();
+    connection.execute_unprepared("UPDATE pr_instances SET digest = 'another'").await.unwrap();
+    connection.close().await.unwrap();
+    assert_eq!(only(&door).await.made.version.parts, None);
 }

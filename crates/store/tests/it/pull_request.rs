@@ -5,11 +5,14 @@ use plural_app::jobs::{FollowMerge, KnownPullRequest, MergedPullRequest, ReadPul
 use plural_app::pull_request::{PullRequestEnd, PullRequestFilter, PullRequestStore as _};
 use plural_app::pull_request_open::PullRequestAsk;
 use plural_app::scm_connection::NewScmSecrets;
-use plural_core::ids::{PrAutomationId, ProjectId};
+use plural_core::access::Actor;
+use plural_core::idempotency_key::{IdempotencyKey, KEPT};
+use plural_core::ids::{PrAutomationId, ProjectId, UserId};
 use plural_core::policy::BindingsChange;
 use plural_core::pr_automation::{NewPrAutomation, PrAutomation, PrAutomationLinksChange};
 use plural_core::pr_automation_spec::PrAutomationSpecChange;
 use plural_core::pull_request::{HostPullRequest, PrPhase, PrStatus, PrWork, PullRequest};
+use plural_core::pull_request_life::PrPlace;
 use plural_core::scm_connection::{NewScmConnection, ScmConnection, ScmSpecChange, ScmType};
 use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
@@ -22,6 +25,7 @@ each_database!(
     a_repository_that_the_connection_may_not_touch_is_refused,
     records_outlive_their_automation_and_go_with_their_connection,
     steps_are_written_down_and_what_was_asked_is_forgotten,
+    a_key_is_of_one_user_and_of_a_day,
 );
 
 pub(crate) async fn automation(door: &Door) -> PrAutomation {
@@ -64,6 +68,7 @@ async fn automation_of(
             message: Some("Adds".to_owned()),
             ..PrAutomationSpecChange::default()
         },
+        merge_windows: None,
         bindings: BindingsChange::default(),
     };
     door.app.pr_automation_create(&door.admin, new).await.unwrap()
@@ -173,6 +178,8 @@ async fn steps_are_written_down_and_what_was_asked_is_forgotten(database: TestDa
             identifier: Some("acme/shop".to_owned()),
             branch: None,
             context: serde_json::Map::new(),
+            key: None,
+            secrets: serde_json::Map::new(),
         };
         door.app.pull_request_create(&door.admin, ask, false).await.unwrap()
     };
@@ -232,4 +239,47 @@ async fn steps_are_written_down_and_what_was_asked_is_forgotten(database: TestDa
     let now = read(one.id).await;
     assert_eq!((now.progress.phase, now.progress.error.as_deref()), (PrPhase::Failed, Some("too late")));
     assert_eq!(now.told.url, "");
+
+    // Branches of plain git have none either, and are open.
+    let third = begin().await;
+    for branch in [other.id, third.id] {
+        let (title, base, head) = ("Add 10".to_owned(), "main".to_owned(), "c".repeat(40));
+        let end = PullRequestEnd::Pushed { title, base, head: head.clone() };
+        store.pull_request_end(branch, &end, &[], at).await.unwrap();
+        let now = read(branch).await;
+        assert_eq!((now.place().unwrap(), now.told.url.as_str()), (PrPlace::Branch, ""));
+        assert_eq!((now.told.status, now.told.title.as_str()), (PrStatus::Open, "Add 10"));
+        assert_eq!((now.life.head, now.life.facts.base.as_deref()), (Some(head), Some("main")));
+        assert!(store.pull_request_pending(branch).await.unwrap().is_none(), "nothing sealed is kept");
+    }
+}
+
+async fn a_key_is_of_one_user_and_of_a_day(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let automation = automation(&door).await;
+    let key: IdempotencyKey = "a-key".parse().unwrap();
+    let begin = async |branch: &str| {
+        let ask = PullRequestAsk {
+            automation: automation.id,
+            identifier: Some("acme/shop".to_owned()),
+            branch: Some(branch.to_owned()),
+            context: serde_json::Map::new(),
+            key: Some(key.clone()),
+            secrets: serde_json::Map::new(),
+        };
+        door.app.pull_request_create(&door.admin, ask, false).await
+    };
+    let begun = begin("add-shop").await.unwrap();
+    assert_eq!(begin("add-shop").await.unwrap().id, begun.id);
+    let refused = begin("add-web").await;
+    assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
+    let Actor::User(admin) = door.admin.actor() else { panic!("no user") };
+    let known = async |user, since| {
+        let found = door.database.pull_request_of_key(user, &key, since).await.unwrap();
+        found.map(|found| found.id)
+    };
+    let before = begun.created_at - KEPT;
+    assert_eq!(known(admin.id, before).await, Some(begun.id));
+    assert_eq!(known(UserId::new(), before).await, None, "of another user");
+    assert_eq!(known(admin.id, begun.created_at).await, None, "a day later");
 }

@@ -23,7 +23,8 @@ each_database!(
 );
 
 fn read(told: HostPullRequest, at: chrono::DateTime<chrono::Utc>) -> PullRequestRead {
-    let facts = PrFacts { checks: Some(PrChecks { passed: 1, failed: 0, pending: 2 }), ..PrFacts::default() };
+    let checks = PrChecks { passed: 1, failed: 0, pending: 2, incomplete: false };
+    let facts = PrFacts { checks: Some(checks), ..PrFacts::default() };
     let life = PrLife { head: Some("a".repeat(40)), facts, links: PrLinks::default(), read_at: Some(at) };
     PullRequestRead { told, life }
 }
@@ -148,6 +149,8 @@ async fn one_that_the_console_opens_is_not_recorded_twice(database: TestDatabase
         identifier: Some("acme/shop".to_owned()),
         branch: Some("add-shop".to_owned()),
         context: serde_json::Map::new(),
+        key: None,
+        secrets: serde_json::Map::new(),
     };
     let begun = door.app.pull_request_create(&door.admin, ask, false).await.unwrap();
     let (store, at) = (&door.database, door.app.now());

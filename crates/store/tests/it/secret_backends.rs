@@ -391,7 +391,8 @@ async fn what_a_deleted_project_left_in_a_backend_goes(database: TestDatabase) {
     let shop: Project = door.project("shop").await;
     door.app.secrets_move(&door.admin, shop.id, SecretBackend::Kubernetes).await.unwrap();
     let secrets = Some(password("hunter2-hunter2"));
-    let change = ServiceContextChange { project_id: Some(shop.id), configuration: None, secrets };
+    let change =
+        ServiceContextChange { project_id: Some(shop.id), configuration: None, secrets, imports: None };
     let context = door.app.context_save(&door.admin, "network".parse().unwrap(), change).await.unwrap();
     assert_eq!(bench.kubernetes.count(), 1);
     door.app.context_delete(&door.admin, context.id).await.unwrap();

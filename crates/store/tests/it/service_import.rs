@@ -38,7 +38,7 @@ fn importing(stacks: &[StackId]) -> ServiceChange {
 }
 
 impl Ground {
-    async fn web(&self, name: &str) -> Service {
+    pub(crate) async fn web(&self, name: &str) -> Service {
         self.door.service(&self.cluster.cluster, &self.repository, name).await
     }
 
@@ -48,7 +48,7 @@ impl Ground {
     }
 
     /// A run that applies ends, and tells these outputs: their names, and whether they are sensitive.
-    async fn gives(&self, outputs: &[(&str, bool)]) {
+    pub(crate) async fn gives(&self, outputs: &[(&str, bool)]) {
         let output = |(name, secret): &(&str, bool)| SealedOutput {
             name: (*name).to_owned(),
             secret: *secret,
@@ -76,7 +76,7 @@ impl Ground {
     }
 
     /// The services that are told to be looked at again.
-    async fn renewed(&self, after: FeedPosition) -> Vec<ServiceId> {
+    pub(crate) async fn renewed(&self, after: FeedPosition) -> Vec<ServiceId> {
         let subjects = self.batch(after).await.events.into_iter().filter_map(|event| event.subject);
         subjects
             .filter_map(|subject| match subject {

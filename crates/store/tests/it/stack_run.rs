@@ -1,6 +1,8 @@
 //! Runs of stacks: which one is next, who moves it, and what is told of it.
 
+mod groups;
 mod made_of;
+mod merged;
 mod open;
 
 use std::collections::BTreeMap;
@@ -207,6 +209,8 @@ fn source(artifact: u8) -> RunSource {
         message: "first".into(),
         author: "Ada".into(),
         emails: vec!["ada@example.com".into()],
+        more_emails: false,
+        commits: Vec::new(),
         closure_digest: "closure".into(),
         artifact_digest: hex::encode([artifact; 32]),
         folder: "infra".into(),
@@ -554,13 +558,13 @@ async fn a_stack_says_how_its_newest_run_stands(database: TestDatabase) {
     // Of each page the newest first, and none twice.
     let again = ground.asked(RunKind::Apply, RunTrigger::Manual).await;
     let page = PageArgs { first: Some(2), ..PageArgs::default() }.request().unwrap();
-    let found = ground.door.app.stack_runs(&ground.door.admin, ground.stack.id, &page).await.unwrap();
+    let found = ground.door.app.stack_runs(&ground.door.admin, ground.stack.id, &[], &page).await.unwrap();
     assert!(found.has_next_page);
     let cursor = found.edges.last().unwrap().cursor.clone();
     let ids: Vec<StackRunId> = found.into_nodes().into_iter().map(|run| run.id).collect();
     assert_eq!(ids, [again.id, dry.id]);
     let page = PageArgs { first: Some(1), after: Some(cursor), ..PageArgs::default() }.request().unwrap();
-    let found = ground.door.app.stack_runs(&ground.door.admin, ground.stack.id, &page).await.unwrap();
+    let found = ground.door.app.stack_runs(&ground.door.admin, ground.stack.id, &[], &page).await.unwrap();
     assert_eq!(found.into_nodes()[0].id, run.id);
 }
 

@@ -6,14 +6,18 @@ use plural_app::data_key::DataKeyStore as _;
 use plural_app::keyring::OpenKey;
 use plural_app::ports::key_encryption::LocalKey;
 use plural_app::seal::{SealStore as _, Sealed, SealedColumn};
+use plural_app::stack::StackSelector;
 use plural_app::stack_run::{
     FindingKind, LogPiece, PlanPart, PlanPartWrite, RunMove, SealedOutput, StackRunStore as _,
 };
+use plural_core::access::Actor;
 use plural_core::data_key::KeyOwner;
 use plural_core::ids::StackRunId;
 use plural_core::secret_holding::SecretKind;
-use plural_core::stack::StackChange;
+use plural_core::stack::{Stack, StackChange};
 use plural_core::stack_run::{RunPhase, RunStatus, RunStep, StepStatus};
+use plural_core::stack_spec::Stage;
+use plural_core::stack_state::StateLock;
 use plural_core::{Error, Result};
 use plural_testkit::{TestDatabase, each_database};
 
@@ -23,6 +27,8 @@ use crate::stack_run::{Ground, plan, step};
 
 each_database!(
     a_step_that_is_over_stays,
+    no_job_takes_the_place_of_one_that_has_begun,
+    a_lock_goes_with_the_job_that_held_it,
     steps_of_a_phase_are_replaced_with_their_logs,
     a_run_that_ends_leaves_no_step_open,
     a_log_is_kept_once_and_without_gaps,
@@ -50,8 +56,9 @@ impl Ground {
     }
 
     async fn stepped(&self, run: StackRunId, index: u32, status: StepStatus, exit_code: Option<i32>) {
-        let at = self.now();
-        self.door.database.stack_run_step(run, index, status, exit_code, at).await.unwrap();
+        let (of, at) = (self.place(run).await, self.now());
+        let step = self.door.database.stack_run_step(run, of, index, (status, exit_code), at);
+        assert!(step.await.unwrap(), "the run is running");
     }
 
     async fn write(&self, run: StackRunId, offset: u64, text: &[u8]) -> Result<u64> {
@@ -116,8 +123,78 @@ async fn a_step_that_is_over_stays(database: TestDatabase) {
     assert_eq!(told, expected);
     assert_eq!(steps[0].started_at, running.started_at);
     assert!(steps[1].started_at.is_some() && steps[1].finished_at.is_some());
-    let unknown = ground.door.database.stack_run_step(run, 9, StepStatus::Running, None, ground.now()).await;
+    let begins = (StepStatus::Running, None);
+    let store = &ground.door.database;
+    let of = ground.place(run).await;
+    let unknown = store.stack_run_step(run, of, 9, begins, ground.now()).await;
     assert!(matches!(unknown, Err(Error::NotFound { .. })), "{unknown:?}");
+    // Another Job has its place: nothing of it begins any more.
+    let moved = store.stack_run_step(run, (of.0, of.1 + 1), 2, begins, ground.now()).await;
+    assert!(!moved.unwrap());
+    assert_eq!(ground.steps(run).await[2].status, StepStatus::Pending);
+}
+
+async fn no_job_takes_the_place_of_one_that_has_begun(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let run = ground.running().await.id;
+    let steps = || Some(vec![RunStep { stage: Stage::Apply, ..step(run, RunPhase::Apply, 0) }]);
+    let (phase, to) = (Some(RunPhase::Apply), Some(RunStatus::Running));
+    ground.moved(run, RunMove { phase, to, steps: steps(), ..ground.change() }).await.unwrap();
+    let again = || RunMove { to: Some(RunStatus::Queued), unbegun: true, ..ground.change() };
+    // Somebody saw that nothing had begun; meanwhile it did.
+    ground.stepped(run, 0, StepStatus::Running, None).await;
+    assert_eq!(ground.moved(run, again()).await, None);
+    assert_eq!(ground.run(run).await.status, RunStatus::Running);
+    ground.moved(run, RunMove { steps: steps(), ..ground.change() }).await.unwrap();
+    // One that logs something has begun, too: that it did may not have been told.
+    assert_eq!(ground.write(run, 0, b"").await.unwrap(), 0);
+    assert_eq!(ground.steps(run).await[0].status, StepStatus::Pending);
+    assert_eq!(ground.write(run, 0, b"applying").await.unwrap(), 8);
+    let begun = ground.steps(run).await.remove(0);
+    assert!(begun.status == StepStatus::Running && begun.started_at.is_some(), "{begun:?}");
+    assert_eq!(ground.moved(run, again()).await, None);
+    ground.moved(run, RunMove { steps: steps(), ..ground.change() }).await.unwrap();
+    assert_eq!(ground.moved(run, again()).await.unwrap().status, RunStatus::Queued);
+    // Of one that was begun anew, no earlier command begins.
+    let of = ground.place(run).await;
+    let begins = (StepStatus::Running, None);
+    assert!(!ground.door.database.stack_run_step(run, of, 0, begins, ground.now()).await.unwrap());
+}
+
+async fn a_lock_goes_with_the_job_that_held_it(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let run = ground.running().await.id;
+    let locked = async |author: &str| {
+        let lock = StateLock {
+            id: "l1".to_owned(),
+            info: "{}".to_owned(),
+            operation: "OperationTypeApply".to_owned(),
+            who: "job".to_owned(),
+            author: author.to_owned(),
+            fence: 1,
+            created_at: ground.now(),
+        };
+        let lock = serde_json::to_string(&lock).unwrap();
+        assert_eq!(ground.sql(&format!("UPDATE stacks SET state_lock = '{lock}'"), Vec::new()).await, 1);
+    };
+    let holder = async || {
+        let (system, id) = (ground.door.app.ctx(Actor::System), StackSelector::Id(ground.stack.id));
+        let stack = ground.door.app.get::<Stack>(&system, &id).await.unwrap();
+        stack.lock.as_ref().map(|lock| lock.author.clone())
+    };
+    let own = format!("run:{run}");
+    let again = |unlocks| RunMove { to: Some(RunStatus::Queued), unlocks, ..ground.change() };
+    locked(&own).await;
+    // Nobody knows whether its Job is at work, or it went elsewhere.
+    ground.moved(run, again(false)).await.unwrap();
+    let from = vec![RunStatus::Running];
+    assert_eq!(ground.moved(run, RunMove { from, ..again(true) }).await, None);
+    assert_eq!(holder().await.as_deref(), Some(own.as_str()));
+    ground.moved(run, again(true)).await.unwrap();
+    assert_eq!(holder().await, None);
+    locked("ada@example.com").await;
+    ground.moved(run, again(true)).await.unwrap();
+    assert_eq!(holder().await.as_deref(), Some("ada@example.com"));
 }
 
 async fn steps_of_a_phase_are_replaced_with_their_logs(database: TestDatabase) {
@@ -411,7 +488,13 @@ async fn what_was_found_of_a_plan_stays_as_people_read_it(database: TestDatabase
     }
     store.stack_finding_put(run, FindingKind::Cost, &first).await.unwrap();
     let found = store.stack_findings(run).await.unwrap();
-    assert_eq!(found, [(FindingKind::Policy, second.clone()), (FindingKind::Cost, first.clone())]);
+    let known = [(FindingKind::Policy, second.clone()), (FindingKind::Cost, first.clone())];
+    assert_eq!(found, known);
+    // What a later release found beside this one is nothing that this one could read.
+    let later = "INSERT INTO stack_run_findings (run_id, number, content) \
+                 SELECT run_id, 9, content FROM stack_run_findings WHERE run_id = $1 AND number = 0";
+    assert_eq!(ground.sql(later, vec![run.uuid().into()]).await, 1);
+    assert_eq!(store.stack_findings(run).await.unwrap(), known);
 
     ground.moved(run, RunMove { to: Some(RunStatus::PendingApproval), ..ground.change() }).await.unwrap();
     let refused = store.stack_finding_put(run, FindingKind::Policy, &first).await.unwrap_err();

@@ -64,6 +64,12 @@ async fn a_plan_says_what_would_happen(cluster: TestCluster) -> anyhow::Result<(
         (field.path.as_str(), field.before.as_deref(), field.after.as_deref()),
         ("/data/key", Some("\"1\""), Some("\"2\""))
     );
+    let new = &plan.objects[1].fields;
+    assert_eq!(new.len(), 1, "{new:?}");
+    assert_eq!(
+        (new[0].path.as_str(), new[0].before.as_deref(), new[0].after.as_deref()),
+        ("/data/key", None, Some("\"1\""))
+    );
     assert!(plan.objects[2].why.contains("rival"), "{plan:?}");
     assert!(plan.objects[3].why.contains("99999"), "{plan:?}");
     assert_eq!(f.plan(&wanted).await?.digest, plan.digest);
@@ -83,12 +89,15 @@ async fn a_plan_shows_no_secret(cluster: TestCluster) -> anyhow::Result<()> {
     let mut broken = object(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "t"},
         "data": {"password": "not base64: hunter4"}}));
     broken.value["metadata"]["annotations"] = json!({"copy": "hunter5"});
-    let plan = f.plan(&[changed, broken]).await?;
+    let plan = f.plan(&[changed, broken, secret("z")]).await?;
     let text = format!("{plan:?}");
     assert!(!text.contains("hunter") && !text.contains("aHVudGVy"), "{text}");
     let paths: Vec<&str> = plan.objects[0].fields.iter().map(|field| field.path.as_str()).collect();
     assert_eq!(paths, ["/data/password", "/data/more"]);
     assert_eq!(plan.objects[1].action, Action::Blocked);
+    let new = &plan.objects[2];
+    assert_eq!(new.action, Action::Create, "{plan:?}");
+    assert!(new.fields.iter().any(|field| field.path == "/data/password" && field.hidden), "{new:?}");
     Ok(())
 }
 
@@ -174,7 +183,11 @@ async fn a_sync_records_what_it_changed(cluster: TestCluster) -> anyhow::Result<
         "{told:?}"
     );
     assert!(told.contains(&"s /data/password \"(hidden)\" \"(hidden)\"".to_owned()), "{told:?}");
-    assert_eq!(told, lines(&planned), "it is what was planned");
+    // A plan tells the fields of what would be created, too; a record leaves them out.
+    let (created, changed): (Vec<String>, Vec<String>) =
+        lines(&planned).into_iter().partition(|line| line.starts_with("new "));
+    assert_eq!(created, ["new /data/key - \"1\""]);
+    assert_eq!(told, changed, "it is what was planned");
     assert!(!format!("{record:?}").contains("hunter"), "{record:?}");
     // What was done is not told again.
     assert!(f.sync(objects.clone()).await.plan.is_none());

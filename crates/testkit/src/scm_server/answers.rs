@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     ScmDialect,
     app::APP,
-    state::{Hook, Host, Pull, id},
+    state::{Files, Hook, Host, Listed, Pull, id},
 };
 
 /// Whose token it is.
@@ -24,6 +24,19 @@ pub(super) struct Done {
     pub(super) headers: Vec<(&'static str, String)>,
     /// The address of the next page.
     pub(super) next: Option<String>,
+}
+
+/// What a host's word for a way to merge means; nothing where it has no such word.
+pub(super) fn method_of(known: &[(&str, &'static str)], word: &Value) -> Option<&'static str> {
+    known.iter().find(|(own, _)| *word == **own).map(|(_, how)| *how)
+}
+
+/// A pull request is not opened.
+pub(super) fn refused() -> Done {
+    let why = "Pull requests are disabled here";
+    // As each of the hosts writes it.
+    let body = json!({"message": why, "error": {"message": why}, "errors": [{"message": why}]});
+    Done { status: 403, body, ..Done::default() }
 }
 
 pub(super) fn ok(body: Value) -> Done {
@@ -133,11 +146,14 @@ impl Host {
             ("GET", ["raw", path @ ..]) if self.dialect == ScmDialect::Gitea => {
                 self.content(of("ref"), &path.join("/"), true)
             }
-            ("GET", ["git", "trees", commit]) => self.tree(commit, of("page").parse().unwrap_or(1)),
+            ("GET", ["git", "trees", commit]) => {
+                self.tree(commit, !of("recursive").is_empty(), of("page").parse().unwrap_or(1))
+            }
             ("POST", ["contents"]) if self.dialect == ScmDialect::Gitea => self.change(body),
             ("DELETE", ["branches", name @ ..]) if self.dialect == ScmDialect::Gitea => {
                 self.remove(&name.join("/"), 404)
             }
+            ("GET", ["git", "commits", commit]) => self.commit_told(commit),
             (_, ["git", rest @ ..]) if self.dialect == ScmDialect::GitHub => self.git(method, rest, body),
             ("GET", ["labels"]) => {
                 ok(self.labels.iter().enumerate().map(|(id, name)| json!({"id": id, "name": name})).collect())
@@ -192,6 +208,17 @@ impl Host {
                 _ => no(404, "Not Found"),
             },
             _ => no(404, "Not Found"),
+        }
+    }
+
+    /// The address that a webhook sends to.
+    pub(super) fn url_of(&self, hook: &Hook) -> String {
+        match self.dialect {
+            ScmDialect::GitHub | ScmDialect::Gitea => text(&hook.body["config"]["url"]),
+            ScmDialect::GitLab | ScmDialect::BitbucketCloud | ScmDialect::BitbucketDataCenter => {
+                text(&hook.body["url"])
+            }
+            ScmDialect::AzureDevOps => text(&hook.body["consumerInputs"]["url"]),
         }
     }
 
@@ -309,15 +336,19 @@ impl Host {
         ok(json!({"type": "file", "sha": id(content), "path": path}))
     }
 
-    fn tree(&self, commit: &str, page: usize) -> Done {
-        let Some(commit) = self.commits.get(commit) else { return no(404, "Not Found") };
-        let entry = |(path, content): (&String, &Vec<u8>)| json!({"path": path, "mode": self.mode(path), "type": "blob", "sha": id(content)});
-        let entries = commit.files.iter().map(entry);
+    fn tree(&mut self, tree: &str, deep: bool, page: usize) -> Done {
+        let Some(listed) = self.listed(tree, deep) else { return no(404, "Not Found") };
+        let entry =
+            |one: &Listed| json!({"path": one.path, "mode": one.mode, "type": one.kind(), "sha": one.id});
         if self.dialect == ScmDialect::GitHub {
-            return ok(json!({"tree": entries.collect::<Vec<_>>(), "truncated": false}));
+            let most = if deep { self.tree_cut } else { usize::MAX };
+            let entries: Vec<Value> = listed.iter().take(most).map(entry).collect();
+            return ok(json!({"tree": entries, "truncated": listed.len() > most}));
         }
-        let entries: Vec<Value> = entries.skip((page.max(1) - 1) * self.page).take(self.page).collect();
-        ok(json!({"tree": entries, "truncated": page.max(1) * self.page < commit.files.len()}))
+        let page = page.max(1);
+        let entries: Vec<Value> =
+            listed.iter().skip((page - 1) * self.page).take(self.page).map(entry).collect();
+        ok(json!({"tree": entries, "truncated": page * self.page < listed.len()}))
     }
 
     fn remove(&mut self, name: &str, missing: u16) -> Done {
@@ -350,18 +381,27 @@ impl Host {
             }
         }
         let commit = self.store(Some(parent.clone()), files);
+        self.messages.insert(commit.clone(), text(&body["message"]));
         self.branches.insert(new, commit.clone());
         made(json!({"commit": {"sha": commit, "parents": [{"sha": parent}]}}))
+    }
+
+    /// GitHub and Gitea: a commit.
+    fn commit_told(&self, id: &str) -> Done {
+        let Some(commit) = self.commits.get(id) else { return no(404, "Not Found") };
+        let message = self.messages.get(id).cloned().unwrap_or_default();
+        let parents: Vec<Value> = commit.parent.iter().map(|parent| json!({"sha": parent})).collect();
+        // A commit's tree is known by the commit's id here.
+        if self.dialect == ScmDialect::GitHub {
+            ok(json!({"sha": id, "tree": {"sha": id}, "message": message, "parents": parents}))
+        } else {
+            ok(json!({"sha": id, "commit": {"message": message}, "parents": parents}))
+        }
     }
 
     /// GitHub: objects and references.
     fn git(&mut self, method: &Method, rest: &[&str], body: &Value) -> Done {
         match (method.as_str(), rest) {
-            ("GET", ["commits", commit]) => match self.commits.get(*commit) {
-                // A commit's tree is known by the commit's id here.
-                Some(_) => ok(json!({"sha": commit, "tree": {"sha": commit}})),
-                None => no(404, "Not Found"),
-            },
             ("POST", ["blobs"]) => {
                 let content = STANDARD.decode(text(&body["content"])).unwrap_or_default();
                 let sha = id(&content);
@@ -391,6 +431,7 @@ impl Host {
                     return no(422, "no tree");
                 };
                 let commit = self.store(Some(text(&body["parents"][0])), files);
+                self.messages.insert(commit.clone(), text(&body["message"]));
                 if body["signature"].is_string() {
                     self.signed.push(body.clone());
                 }
@@ -418,6 +459,13 @@ impl Host {
         }
     }
 
+    /// Removes a webhook; one that is not there is told.
+    pub(super) fn remove_hook(&mut self, is_it: impl Fn(&Hook) -> bool) -> Done {
+        let before = self.hooks.len();
+        self.hooks.retain(|hook| !is_it(hook));
+        Done { status: if self.hooks.len() < before { 204 } else { 404 }, ..Done::default() }
+    }
+
     fn hook(&mut self, method: &Method, scope: &str, rest: &[&str], body: &Value) -> Done {
         match (method.as_str(), rest) {
             ("GET", []) => {
@@ -443,10 +491,7 @@ impl Host {
                 }
                 None => no(404, "Not Found"),
             },
-            ("DELETE", [id]) => {
-                self.hooks.retain(|hook| hook.id.to_string() != *id);
-                Done { status: 204, ..Done::default() }
-            }
+            ("DELETE", [id]) => self.remove_hook(|hook| hook.scope == scope && hook.id.to_string() == *id),
             _ => no(404, "Not Found"),
         }
     }
@@ -558,7 +603,21 @@ impl Host {
         if self.dialect == ScmDialect::Gitea && self.is_unchecked(index) {
             return no(405, "Please try again later");
         }
-        match self.join(index, expected) {
+        let how = if self.dialect == ScmDialect::GitHub {
+            let known = [("merge", "merge"), ("squash", "squash"), ("rebase", "rebase")];
+            method_of(&known, &body["merge_method"])
+        } else {
+            let known = [
+                ("merge", "merge"),
+                ("squash", "squash"),
+                ("rebase", "rebase"),
+                ("rebase-merge", "merge"),
+                ("fast-forward-only", "rebase"),
+            ];
+            method_of(&known, &body["Do"])
+        };
+        let Some(how) = how else { return no(422, "No such merge method") };
+        match self.join(index, expected, how) {
             Some(true) => ok(json!({})),
             Some(false) => no(409, "Head branch was modified. Review and try the merge again."),
             None => no(405, "Pull Request is not mergeable"),
@@ -566,7 +625,7 @@ impl Host {
     }
 
     /// Merges a pull request; false when its head is another, nothing when it cannot be merged.
-    pub(super) fn join(&mut self, index: usize, expected: &Value) -> Option<bool> {
+    pub(super) fn join(&mut self, index: usize, expected: &Value, how: &'static str) -> Option<bool> {
         let pull = &self.pulls[index];
         let (branch, base) = (pull.head.clone(), pull.base.clone());
         if pull.closed || pull.merged.is_some() {
@@ -576,10 +635,36 @@ impl Host {
         if *expected != head.as_str() {
             return Some(false);
         }
-        let mut files = self.commits[&at].files.clone();
-        files.extend(self.commits[&head].files.clone());
+        let (ours, theirs) = (&self.commits[&at].files, &self.commits[&head].files);
+        let files = match self.fork_of(&at, &head) {
+            Some(fork) => merged(&self.commits[&fork].files, ours, theirs)?,
+            // They have nothing in common that could be changed twice.
+            None => {
+                ours.iter().chain(theirs).map(|(path, content)| (path.clone(), content.clone())).collect()
+            }
+        };
         let commit = self.advance(&base, files);
         self.pulls[index].merged = Some((commit, head));
+        self.pulls[index].merged_as = Some(how);
         Some(true)
     }
+}
+
+/// What two sides made of the same files; nothing where both changed one of them, and differently.
+fn merged(was: &Files, ours: &Files, theirs: &Files) -> Option<Files> {
+    let mut files = ours.clone();
+    for path in was.keys().chain(theirs.keys()) {
+        let (before, own, other) = (was.get(path), ours.get(path), theirs.get(path));
+        if other == before || other == own {
+            continue;
+        }
+        if own != before {
+            return None;
+        }
+        match other {
+            Some(content) => files.insert(path.clone(), content.clone()),
+            None => files.remove(path),
+        };
+    }
+    Some(files)
 }

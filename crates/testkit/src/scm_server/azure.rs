@@ -5,8 +5,8 @@ use http::{Method, Uri};
 use serde_json::{Value, json};
 
 use super::{
-    answers::{Done, SELF, made, ok, pieces, text},
-    state::{Hook, Host, Pull},
+    answers::{Done, SELF, made, method_of, ok, pieces, text},
+    state::{Hook, Host, Listed, Pull},
 };
 
 /// The ids of the project and the repository.
@@ -82,12 +82,13 @@ impl Host {
                 // A commit's tree is known by the commit's id here.
                 ok(json!({"commitId": commit, "treeId": commit}))
             }
-            ("GET", ["trees", commit]) => {
-                let Some(commit) = self.commits.get(*commit) else { return missing() };
-                let entry = |path: &String| json!({"relativePath": path, "mode": self.mode(path), "gitObjectType": "blob"});
-                let mut entries: Vec<Value> = commit.files.keys().map(entry).collect();
-                entries.push(json!({"relativePath": "apps", "mode": "40000", "gitObjectType": "tree"}));
-                ok(json!({"treeEntries": entries}))
+            ("GET", ["trees", tree]) => {
+                let Some(listed) = self.listed(tree, of("recursive") == "true") else { return missing() };
+                let entry = |one: &Listed| {
+                    let mode = one.mode.trim_start_matches('0');
+                    json!({"relativePath": one.path, "mode": mode, "gitObjectType": one.kind(), "objectId": one.id})
+                };
+                ok(json!({"treeEntries": listed.iter().map(entry).collect::<Vec<_>>()}))
             }
             ("POST", ["pushes"]) => self.azure_push(body),
             ("POST", ["commits", commit, "statuses"]) => {
@@ -212,6 +213,7 @@ impl Host {
                 }
                 None => missing(),
             },
+            ("DELETE", [id]) => self.remove_hook(|hook| hook.id.to_string() == *id),
             _ => missing(),
         }
     }
@@ -281,11 +283,16 @@ impl Host {
     }
 
     fn azure_complete(&mut self, index: usize, body: &Value) -> Done {
-        let strategies = ["noFastForward", "squash", "rebase", "rebaseMerge"];
-        if !strategies.iter().any(|known| body["completionOptions"]["mergeStrategy"] == *known) {
+        let strategies = [
+            ("noFastForward", "merge"),
+            ("squash", "squash"),
+            ("rebase", "rebase"),
+            ("rebaseMerge", "merge"),
+        ];
+        let Some(how) = method_of(&strategies, &body["completionOptions"]["mergeStrategy"]) else {
             return refuse(400, "No such merge strategy");
-        }
-        match self.join(index, &body["lastMergeSourceCommit"]["commitId"]) {
+        };
+        match self.join(index, &body["lastMergeSourceCommit"]["commitId"], how) {
             // That it is merged is told from the second look on.
             Some(true) => {
                 self.pulls[index].checked = None;

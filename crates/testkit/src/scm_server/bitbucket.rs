@@ -4,8 +4,8 @@ use http::{Method, Uri};
 use serde_json::{Value, json};
 
 use super::{
-    answers::{Done, SELF, made, no, ok, pieces, text},
-    state::{Comment, Hook, Host, Pull},
+    answers::{Done, SELF, made, method_of, no, ok, pieces, text},
+    state::{Comment, Hook, Host, Listed, Pull},
 };
 
 /// Digits of a commit's id in a pull request.
@@ -64,7 +64,12 @@ impl Host {
                 None => missing(),
             },
             ("GET", ["src", commit, path @ ..]) => {
-                self.bitbucket_source(commit, &path.join("/"), of("format"))
+                let path = path.join("/");
+                match path.strip_suffix('/') {
+                    Some(folder) => self.bitbucket_folder(commit, folder, !of("max_depth").is_empty()),
+                    None if path.is_empty() => self.bitbucket_folder(commit, "", !of("max_depth").is_empty()),
+                    None => self.bitbucket_source(commit, &path, of("format")),
+                }
             }
             ("POST", ["src"]) => self.bitbucket_commit(raw),
             ("GET", ["commit", commit, "statuses"]) => ok(self.newest_statuses(commit, "key").into()),
@@ -100,17 +105,26 @@ impl Host {
         }
     }
 
+    fn bitbucket_folder(&mut self, commit: &str, folder: &str, deep: bool) -> Done {
+        let Some(listed) = self.listed_at(commit, folder, deep) else { return missing() };
+        let below = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        let entry = |one: &Listed| {
+            let path = format!("{below}{}", one.path);
+            match (one.kind(), one.mode) {
+                ("tree", _) => json!({"type": "commit_directory", "path": path}),
+                (_, "100755") => json!({"type": "commit_file", "path": path, "attributes": ["executable"]}),
+                _ => json!({"type": "commit_file", "path": path, "attributes": []}),
+            }
+        };
+        ok(listed.iter().map(entry).collect())
+    }
+
     fn bitbucket_source(&self, commit: &str, path: &str, format: &str) -> Done {
         let Some(commit) = self.commits.get(commit) else { return missing() };
         let entry = |path: &String| {
             let attributes: &[&str] = if self.mode(path) == "100755" { &["executable"] } else { &[] };
             json!({"type": "commit_file", "path": path, "attributes": attributes})
         };
-        if path.is_empty() {
-            let mut entries: Vec<Value> = commit.files.keys().map(entry).collect();
-            entries.push(json!({"type": "commit_directory", "path": "apps"}));
-            return ok(entries.into());
-        }
         let folder = format!("{path}/");
         match commit.files.get_key_value(path) {
             Some((path, _)) if format == "meta" => ok(entry(path)),
@@ -171,6 +185,9 @@ impl Host {
                 }
                 None => missing(),
             },
+            ("DELETE", [id]) => {
+                self.remove_hook(|hook| hook.scope == scope && uuid(&hook.id.to_string()) == *id)
+            }
             _ => missing(),
         }
     }
@@ -233,8 +250,13 @@ impl Host {
                 ok(self.bitbucket_shown(&self.pulls[index]))
             }
             ("POST", ["merge"]) => {
+                let strategies =
+                    [("merge_commit", "merge"), ("squash", "squash"), ("rebase_fast_forward", "rebase")];
+                let Some(how) = method_of(&strategies, &body["merge_strategy"]) else {
+                    return refuse(400, "No such merge strategy");
+                };
                 let head = Value::from(self.head_of(index));
-                match self.join(index, &head) {
+                match self.join(index, &head, how) {
                     Some(true) => ok(self.bitbucket_shown(&self.pulls[index])),
                     _ => refuse(400, "You can't merge until the pull request is open"),
                 }

@@ -4,7 +4,7 @@ use http::{Method, Uri};
 use serde_json::{Value, json};
 
 use super::{
-    answers::{Done, SELF, made, ok, pieces, text},
+    answers::{Done, SELF, made, method_of, ok, pieces, text},
     state::{Hook, Host, Pull},
 };
 
@@ -66,7 +66,7 @@ impl Host {
             ["branch-utils", "1.0", "projects", "plural", "repos", "fleet", "branches"]
                 if *method == Method::DELETE =>
             {
-                return self.datacenter_remove(&text(&body["name"]));
+                return self.datacenter_remove(&text(&body["name"]), &text(&body["endPoint"]));
             }
             ["build-status", "1.0", "commits", commit] if *method == Method::GET => {
                 return ok(self.newest_statuses(commit, "key").into());
@@ -136,8 +136,12 @@ impl Host {
         }
     }
 
-    fn datacenter_remove(&mut self, name: &str) -> Done {
-        let is_there = self.branches.contains_key(name.trim_start_matches("refs/heads/"));
+    fn datacenter_remove(&mut self, name: &str, at: &str) -> Done {
+        let head = self.branches.get(name.trim_start_matches("refs/heads/"));
+        if head.is_some_and(|head| head != at) {
+            return refuse(409, "The branch is not at the expected commit");
+        }
+        let is_there = head.is_some();
         if let Some(git) = self.git.as_ref().filter(|_| is_there)
             && let Err(error) = git.delete_ref(name)
         {
@@ -165,6 +169,7 @@ impl Host {
                 }
                 None => missing(),
             },
+            ("DELETE", [id]) => self.remove_hook(|hook| hook.scope == scope && hook.id.to_string() == *id),
             _ => missing(),
         }
     }
@@ -273,12 +278,12 @@ impl Host {
                 ok(self.datacenter_shown(&self.pulls[index]))
             }
             ("POST", ["merge"]) => {
-                let strategies = ["no-ff", "squash", "rebase-ff-only"];
-                if !strategies.iter().any(|known| body["strategyId"] == *known) {
+                let strategies = [("no-ff", "merge"), ("squash", "squash"), ("rebase-ff-only", "rebase")];
+                let Some(how) = method_of(&strategies, &body["strategyId"]) else {
                     return refuse(400, "No such merge strategy");
-                }
+                };
                 let head = Value::from(self.head_of(index));
-                match self.join(index, &head) {
+                match self.join(index, &head, how) {
                     Some(true) => {
                         self.pulls[index].version += 1;
                         ok(self.datacenter_shown(&self.pulls[index]))

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     ScmDialect,
     answers::{Done, SELF, made, no, ok, pieces, text},
-    state::{Comment, Hook, Host, Pull},
+    state::{Comment, Hook, Host, Listed, Pull},
 };
 
 /// The group of its repository.
@@ -57,11 +57,26 @@ impl Host {
                 }
             }
             ("GET", ["repository", "tree"]) => {
-                let Some(commit) = self.commits.get(of("ref")) else { return no(404, "404 Tree Not Found") };
-                let entry = |path: &String| json!({"path": path, "type": "blob", "mode": self.mode(path)});
-                ok(commit.files.keys().map(entry).collect())
+                let (folder, deep) = (of("path"), of("recursive") == "true");
+                let Some(listed) = self.listed_at(of("ref"), folder, deep) else {
+                    return no(404, "404 Tree Not Found");
+                };
+                let below = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+                let entry = |one: &Listed| {
+                    let path = format!("{below}{}", one.path);
+                    json!({"id": one.id, "path": path, "type": one.kind(), "mode": one.mode})
+                };
+                ok(listed.iter().map(entry).collect())
             }
             ("POST", ["repository", "commits"]) => self.gitlab_commit(body),
+            ("GET", ["repository", "commits", id]) => match self.commits.get(*id) {
+                Some(commit) => {
+                    let message = self.messages.get(*id).cloned().unwrap_or_default();
+                    let parents: Vec<&String> = commit.parent.iter().collect();
+                    ok(json!({"id": id, "message": message, "parent_ids": parents}))
+                }
+                None => no(404, "404 Commit Not Found"),
+            },
             ("GET", ["repository", "commits", commit, "statuses"]) => {
                 let told = |status: Value| json!({"name": status["name"], "status": status["state"]});
                 ok(self.newest_statuses(commit, "name").into_iter().map(told).collect())
@@ -141,6 +156,7 @@ impl Host {
             }
         }
         let commit = self.store(Some(parent.clone()), files);
+        self.messages.insert(commit.clone(), text(&body["commit_message"]));
         self.branches.insert(branch, commit.clone());
         made(json!({"id": commit, "parent_ids": [parent]}))
     }
@@ -163,6 +179,7 @@ impl Host {
                 }
                 None => no(404, "404 Not found"),
             },
+            ("DELETE", [id]) => self.remove_hook(|hook| hook.scope == scope && hook.id.to_string() == *id),
             _ => no(404, "404 Not found"),
         }
     }
@@ -189,6 +206,10 @@ impl Host {
         };
         let head = pull.merged.as_ref().map(|(_, head)| head.as_str());
         let head = head.or_else(|| self.branches.get(&pull.head).map(String::as_str));
+        let merged_as = |how: &str| {
+            let merged = pull.merged.as_ref().filter(|_| pull.merged_as == Some(how));
+            merged.map(|(commit, _)| commit)
+        };
         json!({
             "iid": pull.number,
             "web_url": format!("{}/plural/platform/fleet/-/merge_requests/{}", self.url, pull.number),
@@ -203,8 +224,8 @@ impl Host {
             "target_project_id": 7,
             "author": {"username": SELF},
             "labels": pull.labels,
-            "merge_commit_sha": null,
-            "squash_commit_sha": pull.merged.as_ref().map(|(commit, _)| commit),
+            "merge_commit_sha": merged_as("merge"),
+            "squash_commit_sha": merged_as("squash"),
             "detailed_merge_status": if pull.checked.as_deref() == head { "mergeable" } else { "checking" },
         })
     }
@@ -230,11 +251,14 @@ impl Host {
                 ok(self.merge_request(&self.pulls[index]))
             }
             ("PUT", ["merge"]) if self.is_unchecked(index) => no(405, "405 Method Not Allowed"),
-            ("PUT", ["merge"]) => match self.join(index, &body["sha"]) {
-                Some(true) => ok(self.merge_request(&self.pulls[index])),
-                Some(false) => no(409, "SHA does not match HEAD of source branch"),
-                None => no(405, "405 Method Not Allowed"),
-            },
+            ("PUT", ["merge"]) => {
+                let how = if body["squash"] == true { "squash" } else { "merge" };
+                match self.join(index, &body["sha"], how) {
+                    Some(true) => ok(self.merge_request(&self.pulls[index])),
+                    Some(false) => no(409, "SHA does not match HEAD of source branch"),
+                    None => no(405, "405 Method Not Allowed"),
+                }
+            }
             ("GET", ["diffs"]) => {
                 let shown = |(path, status): (String, &str)| {
                     json!({

@@ -1,6 +1,9 @@
 //! What the host knows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -28,6 +31,8 @@ pub(super) struct Pull {
     pub(super) fork: bool,
     /// The commit that merged it, and the head that it had.
     pub(super) merged: Option<(String, String)>,
+    /// How it was asked to merge it: `merge`, `squash` or `rebase`.
+    pub(super) merged_as: Option<&'static str>,
     /// The head that was looked at for conflicts, where a host takes its time for that.
     pub(super) checked: Option<String>,
     pub(super) labels: Vec<String>,
@@ -60,10 +65,14 @@ pub(super) struct Host {
     /// Who asks now.
     pub(super) who: String,
     pub(super) page: usize,
+    /// Files and folders of the longest list of a whole tree, where a host cuts that.
+    pub(super) tree_cut: usize,
     pub(super) commits: BTreeMap<String, Commit>,
     /// Trees and blobs that no commit has yet.
     pub(super) trees: BTreeMap<String, Files>,
     pub(super) blobs: BTreeMap<String, Vec<u8>>,
+    /// By their ids: a commit that has the folder, and its path.
+    folders: BTreeMap<String, (String, String)>,
     pub(super) branches: BTreeMap<String, String>,
     pub(super) pulls: Vec<Pull>,
     pub(super) comments: Vec<Comment>,
@@ -74,6 +83,8 @@ pub(super) struct Host {
     executable: BTreeSet<String>,
     /// Commits that came with a signature, as they were asked for.
     pub(super) signed: Vec<Value>,
+    /// Messages of commits that came with one.
+    pub(super) messages: BTreeMap<String, String>,
     ids: u64,
     /// Where branches and commits really are, of a host that is pushed to.
     pub(super) git: Option<GitRemote>,
@@ -84,6 +95,25 @@ pub(super) struct Host {
     /// Why git did not do something.
     pub(super) broken: Option<String>,
 }
+
+/// A file or folder in another one.
+#[derive(Debug)]
+pub(super) struct Listed {
+    /// Below the folder that was listed.
+    pub(super) path: String,
+    /// As git writes it.
+    pub(super) mode: &'static str,
+    pub(super) id: String,
+}
+
+impl Listed {
+    pub(super) fn kind(&self) -> &'static str {
+        if self.mode == FOLDER { "tree" } else { "blob" }
+    }
+}
+
+/// The mode of a folder.
+const FOLDER: &str = "040000";
 
 /// The id of a content.
 pub(super) fn id(content: &[u8]) -> String {
@@ -98,9 +128,11 @@ impl Host {
             url: String::new(),
             who: String::new(),
             page: 50,
+            tree_cut: usize::MAX,
             commits: BTreeMap::new(),
             trees: BTreeMap::new(),
             blobs: BTreeMap::new(),
+            folders: BTreeMap::new(),
             branches: BTreeMap::new(),
             pulls: Vec::new(),
             comments: Vec::new(),
@@ -109,6 +141,7 @@ impl Host {
             hooks: Vec::new(),
             executable: BTreeSet::new(),
             signed: Vec::new(),
+            messages: BTreeMap::new(),
             ids: 0,
             git,
             references: String::new(),
@@ -126,10 +159,52 @@ impl Host {
     }
 
     pub(super) fn push(&mut self, branch: &str, path: &str, content: &str) {
+        self.push_files(branch, [(path.to_owned(), content.to_owned())]);
+    }
+
+    pub(super) fn push_files(&mut self, branch: &str, more: impl IntoIterator<Item = (String, String)>) {
         let parent = self.branches.get(branch).cloned();
         let mut files = parent.as_ref().map(|parent| self.commits[parent].files.clone()).unwrap_or_default();
-        files.insert(path.to_owned(), content.as_bytes().to_vec());
+        files.extend(more.into_iter().map(|(path, content)| (path, content.into_bytes())));
         self.advance(branch, files);
+    }
+
+    /// What lies in a tree, which is known by its id or that of its commit; in its folders too where it is `deep`.
+    pub(super) fn listed(&mut self, tree: &str, deep: bool) -> Option<Vec<Listed>> {
+        let (commit, folder) = if self.commits.contains_key(tree) {
+            (tree.to_owned(), String::new())
+        } else {
+            self.folders.get(tree)?.clone()
+        };
+        self.listed_at(&commit, &folder, deep)
+    }
+
+    /// What lies in a folder of a commit; the root is empty.
+    pub(super) fn listed_at(&mut self, commit: &str, folder: &str, deep: bool) -> Option<Vec<Listed>> {
+        let files = &self.commits.get(commit)?.files;
+        let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        let (mut listed, mut folders) = (Vec::new(), BTreeMap::<String, DefaultHasher>::new());
+        for (path, content) in files.range(prefix.clone()..).take_while(|(path, _)| path.starts_with(&prefix))
+        {
+            let below = &path[prefix.len()..];
+            for (at, _) in below.match_indices('/') {
+                let hasher = folders.entry(below[..at].to_owned()).or_default();
+                (&below[at..], content, self.mode(path)).hash(hasher);
+                if !deep {
+                    break;
+                }
+            }
+            if deep || !below.contains('/') {
+                listed.push(Listed { path: below.to_owned(), mode: self.mode(path), id: id(content) });
+            }
+        }
+        for (name, hasher) in folders {
+            let id = id(&hasher.finish().to_be_bytes());
+            self.folders.insert(id.clone(), (commit.to_owned(), format!("{prefix}{name}")));
+            listed.push(Listed { path: name, mode: FOLDER, id });
+        }
+        listed.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+        (!listed.is_empty() || folder.is_empty()).then_some(listed)
     }
 
     /// A commit on top of a branch, with these files of it added or replaced; its id.
@@ -237,6 +312,18 @@ impl Host {
         false
     }
 
+    /// The last commit that two have in common.
+    pub(super) fn fork_of(&self, one: &str, other: &str) -> Option<String> {
+        let mut at = Some(one.to_owned());
+        while let Some(commit) = at {
+            if self.is_above(other, &commit) {
+                return Some(commit);
+            }
+            at = self.commits.get(&commit).and_then(|commit| commit.parent.clone());
+        }
+        None
+    }
+
     /// Its number.
     pub(super) fn add_pull(&mut self, title: String, body: String, head: String, base: String) -> u64 {
         let number = self.pulls.len() as u64 + 1;
@@ -250,6 +337,7 @@ impl Host {
             closed: false,
             fork: false,
             merged: None,
+            merged_as: None,
             checked: None,
             labels,
             reviews,

@@ -321,6 +321,30 @@ impl StepStage {
     }
 }
 
+/// Whether a window lets through or holds back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum SyncWindowKind {
+    /// New commits go on only while one of these is open.
+    Allow,
+    /// New commits wait while one of these is open.
+    Deny,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl SyncWindowKind {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "ALLOW",
+            Self::Deny => "DENY",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
 /// A value for templates.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Connection, document::Operation, document::OperationKind, shared::list,
+    Connection, StackRef, StackRunPlan, StackStatus, document::Operation, document::OperationKind,
+    shared::list,
 };
 
 /// What a commit would do on every cluster that it reaches. Nothing of it is applied.
@@ -24,13 +25,18 @@ pub struct FleetPlan {
     pub reference: Option<String>,
     /// The branch that it goes to.
     pub base: Option<String>,
-    /// The commit; absent until the console has looked.
+    /// The commit; absent until the console has looked. That of a preview is in no repository.
     pub sha: Option<String>,
+    /// The commit that its base branch was at; absent until the console has looked, and without a base.
+    pub base_sha: Option<String>,
+    /// Whether the commit was merged into that before it was planned: the branch had moved on.
+    pub merged: Option<bool>,
     /// First line of the commit's message.
     pub message: Option<String>,
     /// Services that are read from the repository and that it does not reach.
     pub untouched: Option<i64>,
-    /// Services that are put together from several sources: whether it reaches them is not looked at.
+    /// Services that are put together from several sources and were not looked at: there are too many, or one of their repositories was not
+    /// fetched yet.
     pub composed: Option<i64>,
     /// Services that it reaches and that are too many for one plan.
     pub omitted: Option<i64>,
@@ -38,10 +44,15 @@ pub struct FleetPlan {
     pub deadline_at: Option<DateTime<Utc>>,
     /// Who asked for it.
     pub creator: Option<String>,
+    /// When the plan of a preview goes; absent where it is of a commit.
+    pub expires_at: Option<DateTime<Utc>>,
     /// When it was asked for.
     pub inserted_at: Option<DateTime<Utc>>,
     /// When something of it last changed.
     pub updated_at: Option<DateTime<Utc>>,
+    /// The stacks whose code a preview changes: those that you may see.
+    #[serde(default, deserialize_with = "list")]
+    pub stacks: Vec<FleetPlanStack>,
     /// The services that it reaches.
     pub reach: Option<FleetPlanReach>,
 }
@@ -61,7 +72,7 @@ pub struct FleetPlanBrief {
     pub reference: Option<String>,
     /// The branch that it goes to.
     pub base: Option<String>,
-    /// The commit; absent until the console has looked.
+    /// The commit; absent until the console has looked. That of a preview is in no repository.
     pub sha: Option<String>,
     /// Who asked for it.
     pub creator: Option<String>,
@@ -140,6 +151,32 @@ pub struct FleetPlanReach {
     /// Each of them, by cluster and name.
     #[serde(default, deserialize_with = "list")]
     pub parts: Vec<FleetPlanPart>,
+}
+
+/// The run of a stack, as far as a plan tells of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetPlanRun {
+    /// Id.
+    pub id: String,
+    /// Counts the runs of the stack, from 1.
+    pub number: i64,
+    /// How far it is.
+    pub status: StackStatus,
+    /// Why it ended as it did, in words; while it is pending, what it waits for.
+    pub error: Option<String>,
+    /// What it planned; absent until it has.
+    pub plan: Option<StackRunPlan>,
+}
+
+/// A stack whose code a preview changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetPlanStack {
+    /// Why it is not planned, if it is not.
+    pub problem: Option<String>,
+    /// The stack.
+    pub stack: Option<StackRef>,
+    /// The run that plans it, and nothing else; absent until it was made, where there is none, and once it was forgotten.
+    pub run: Option<FleetPlanRun>,
 }
 
 /// What is known of one service of a plan.
@@ -234,11 +271,45 @@ impl Operation for CreateFleetPlan {
     const DOCUMENT: &'static str = "mutation CreateFleetPlan($repositoryId: ID!, $ref: String!, $base: String, $pullRequestId: ID) {
   createFleetPlan(repositoryId: $repositoryId, ref: $ref, base: $base, pullRequestId: $pullRequestId) { ...FleetPlan }
 }
-fragment FleetPlan on FleetPlan { id phase error ref base sha message untouched composed omitted deadlineAt creator insertedAt updatedAt reach { ...FleetPlanReach } }
+fragment FleetPlan on FleetPlan { id phase error ref base sha baseSha merged message untouched composed omitted deadlineAt creator expiresAt insertedAt updatedAt stacks { ...FleetPlanStack } reach { ...FleetPlanReach } }
 fragment FleetPlanCluster on FleetPlanCluster { handle services waiting failed away late counts { ...FleetPlanCounts } }
 fragment FleetPlanCounts on FleetPlanCounts { created changed deleted hooks unchanged blocked omitted }
 fragment FleetPlanPart on FleetPlanPart { id name handle state error answeredAt counts { ...FleetPlanCounts } }
-fragment FleetPlanReach on FleetPlanReach { counts { ...FleetPlanCounts } clusters { ...FleetPlanCluster } parts { ...FleetPlanPart } }";
+fragment FleetPlanReach on FleetPlanReach { counts { ...FleetPlanCounts } clusters { ...FleetPlanCluster } parts { ...FleetPlanPart } }
+fragment FleetPlanRun on StackRun { id number status error plan { ...StackRunPlan } }
+fragment FleetPlanStack on FleetPlanStack { problem stack { ...StackRef } run { ...FleetPlanRun } }
+fragment StackRef on InfrastructureStack { id name }
+fragment StackRunPlan on StackRunPlan { digest add change destroy other at }";
+}
+
+/// Has the agents of all clusters say what a pull request would do that is not opened.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlanPullRequestPreview {
+    /// The automation.
+    pub id: String,
+    /// Another repository than the automation's: one of those that its connection may touch.
+    pub identifier: Option<String>,
+    /// Answers to the automation's questions.
+    pub context: Option<String>,
+}
+
+impl Operation for PlanPullRequestPreview {
+    type Data = FleetPlan;
+    const NAME: &'static str = "PlanPullRequestPreview";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "planPullRequestPreview";
+    const DOCUMENT: &'static str = "mutation PlanPullRequestPreview($id: ID!, $identifier: String, $context: Json) {
+  planPullRequestPreview(id: $id, identifier: $identifier, context: $context) { ...FleetPlan }
+}
+fragment FleetPlan on FleetPlan { id phase error ref base sha baseSha merged message untouched composed omitted deadlineAt creator expiresAt insertedAt updatedAt stacks { ...FleetPlanStack } reach { ...FleetPlanReach } }
+fragment FleetPlanCluster on FleetPlanCluster { handle services waiting failed away late counts { ...FleetPlanCounts } }
+fragment FleetPlanCounts on FleetPlanCounts { created changed deleted hooks unchanged blocked omitted }
+fragment FleetPlanPart on FleetPlanPart { id name handle state error answeredAt counts { ...FleetPlanCounts } }
+fragment FleetPlanReach on FleetPlanReach { counts { ...FleetPlanCounts } clusters { ...FleetPlanCluster } parts { ...FleetPlanPart } }
+fragment FleetPlanRun on StackRun { id number status error plan { ...StackRunPlan } }
+fragment FleetPlanStack on FleetPlanStack { problem stack { ...StackRef } run { ...FleetPlanRun } }
+fragment StackRef on InfrastructureStack { id name }
+fragment StackRunPlan on StackRunPlan { digest add change destroy other at }";
 }
 
 /// Releases the commit of a fork, whose plan waits for it.
@@ -257,11 +328,15 @@ impl Operation for ReleaseFleetPlan {
     const DOCUMENT: &'static str = "mutation ReleaseFleetPlan($id: ID!, $sha: String!) {
   releaseFleetPlan(id: $id, sha: $sha) { ...FleetPlan }
 }
-fragment FleetPlan on FleetPlan { id phase error ref base sha message untouched composed omitted deadlineAt creator insertedAt updatedAt reach { ...FleetPlanReach } }
+fragment FleetPlan on FleetPlan { id phase error ref base sha baseSha merged message untouched composed omitted deadlineAt creator expiresAt insertedAt updatedAt stacks { ...FleetPlanStack } reach { ...FleetPlanReach } }
 fragment FleetPlanCluster on FleetPlanCluster { handle services waiting failed away late counts { ...FleetPlanCounts } }
 fragment FleetPlanCounts on FleetPlanCounts { created changed deleted hooks unchanged blocked omitted }
 fragment FleetPlanPart on FleetPlanPart { id name handle state error answeredAt counts { ...FleetPlanCounts } }
-fragment FleetPlanReach on FleetPlanReach { counts { ...FleetPlanCounts } clusters { ...FleetPlanCluster } parts { ...FleetPlanPart } }";
+fragment FleetPlanReach on FleetPlanReach { counts { ...FleetPlanCounts } clusters { ...FleetPlanCluster } parts { ...FleetPlanPart } }
+fragment FleetPlanRun on StackRun { id number status error plan { ...StackRunPlan } }
+fragment FleetPlanStack on FleetPlanStack { problem stack { ...StackRef } run { ...FleetPlanRun } }
+fragment StackRef on InfrastructureStack { id name }
+fragment StackRunPlan on StackRunPlan { digest add change destroy other at }";
 }
 
 /// The plans of a pull request, by pages.
@@ -303,9 +378,13 @@ impl Operation for GetFleetPlan {
     const DOCUMENT: &'static str = "query GetFleetPlan($id: ID!) {
   fleetPlan(id: $id) { ...FleetPlan }
 }
-fragment FleetPlan on FleetPlan { id phase error ref base sha message untouched composed omitted deadlineAt creator insertedAt updatedAt reach { ...FleetPlanReach } }
+fragment FleetPlan on FleetPlan { id phase error ref base sha baseSha merged message untouched composed omitted deadlineAt creator expiresAt insertedAt updatedAt stacks { ...FleetPlanStack } reach { ...FleetPlanReach } }
 fragment FleetPlanCluster on FleetPlanCluster { handle services waiting failed away late counts { ...FleetPlanCounts } }
 fragment FleetPlanCounts on FleetPlanCounts { created changed deleted hooks unchanged blocked omitted }
 fragment FleetPlanPart on FleetPlanPart { id name handle state error answeredAt counts { ...FleetPlanCounts } }
-fragment FleetPlanReach on FleetPlanReach { counts { ...FleetPlanCounts } clusters { ...FleetPlanCluster } parts { ...FleetPlanPart } }";
+fragment FleetPlanReach on FleetPlanReach { counts { ...FleetPlanCounts } clusters { ...FleetPlanCluster } parts { ...FleetPlanPart } }
+fragment FleetPlanRun on StackRun { id number status error plan { ...StackRunPlan } }
+fragment FleetPlanStack on FleetPlanStack { problem stack { ...StackRef } run { ...FleetPlanRun } }
+fragment StackRef on InfrastructureStack { id name }
+fragment StackRunPlan on StackRunPlan { digest add change destroy other at }";
 }

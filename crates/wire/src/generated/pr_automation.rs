@@ -39,6 +39,25 @@ pub struct PrAutomation {
     /// What is asked.
     #[serde(default, deserialize_with = "list")]
     pub configuration: Vec<PrConfiguration>,
+    /// What is confirmed before a pull request is opened.
+    pub confirmation: Option<PrConfirmation>,
+}
+
+/// A box that has to be ticked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrChecklist {
+    /// What is confirmed by it.
+    pub label: String,
+}
+
+/// What whoever opens a pull request confirms.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrConfirmation {
+    /// What is said, in Markdown.
+    pub text: Option<String>,
+    /// Boxes that all have to be ticked.
+    #[serde(default, deserialize_with = "list")]
+    pub checklist: Vec<PrChecklist>,
 }
 
 /// What an automation is for.
@@ -104,8 +123,10 @@ impl Operation for ListPrAutomations {
     edges { node { ...PrAutomation } }
   }
 }
-fragment PrAutomation on PrAutomation { id name role title message identifier branch documentation insertedAt updatedAt project { ...ProjectRef } configuration { ...PrConfiguration } }
+fragment PrAutomation on PrAutomation { id name role title message identifier branch documentation insertedAt updatedAt project { ...ProjectRef } configuration { ...PrConfiguration } confirmation { ...PrConfirmation } }
+fragment PrChecklist on PrChecklist { label }
 fragment PrConfiguration on PrConfiguration { name type default documentation optional values }
+fragment PrConfirmation on PrConfirmation { text checklist { ...PrChecklist } }
 fragment ProjectRef on Project { id name }";
 }
 
@@ -124,8 +145,10 @@ impl Operation for GetPrAutomation {
     const DOCUMENT: &'static str = "query GetPrAutomation($id: ID, $name: String) {
   prAutomation(id: $id, name: $name) { ...PrAutomation }
 }
-fragment PrAutomation on PrAutomation { id name role title message identifier branch documentation insertedAt updatedAt project { ...ProjectRef } configuration { ...PrConfiguration } }
+fragment PrAutomation on PrAutomation { id name role title message identifier branch documentation insertedAt updatedAt project { ...ProjectRef } configuration { ...PrConfiguration } confirmation { ...PrConfirmation } }
+fragment PrChecklist on PrChecklist { label }
 fragment PrConfiguration on PrConfiguration { name type default documentation optional values }
+fragment PrConfirmation on PrConfirmation { text checklist { ...PrChecklist } }
 fragment ProjectRef on Project { id name }";
 }
 

@@ -240,8 +240,12 @@ pub struct UpgradePrInstance {
     pub context: Option<String>,
     /// true: lines that both changed come between markers; else nothing is done.
     pub allow_conflicts: Option<bool>,
+    /// true: its files become those of the new version, whatever people changed in them.
+    pub overwrite: Option<bool>,
     /// false: answer at once, with what is recorded.
     pub wait: Option<bool>,
+    /// 1 to 128 printable characters of your own: asked once more with the same within 24 hours, there is one pull request.
+    pub idempotency_key: Option<String>,
 }
 
 impl Operation for UpgradePrInstance {
@@ -249,11 +253,14 @@ impl Operation for UpgradePrInstance {
     const NAME: &'static str = "UpgradePrInstance";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "upgradePrInstance";
-    const DOCUMENT: &'static str = "mutation UpgradePrInstance($id: ID!, $context: Json, $allowConflicts: Boolean, $wait: Boolean) {
-  upgradePrInstance(id: $id, context: $context, allowConflicts: $allowConflicts, wait: $wait) { ...PullRequest }
+    const DOCUMENT: &'static str = "mutation UpgradePrInstance($id: ID!, $context: Json, $allowConflicts: Boolean, $overwrite: Boolean, $wait: Boolean, $idempotencyKey: String) {
+  upgradePrInstance(id: $id, context: $context, allowConflicts: $allowConflicts, overwrite: $overwrite, wait: $wait, idempotencyKey: $idempotencyKey) { ...PullRequest }
 }
+fragment MergeWindow on MergeWindow { kind schedule duration timeZone }
 fragment ProjectRef on Project { id name }
-fragment PullRequest on PullRequest { id status phase error commit url title creator ref repository labels insertedAt updatedAt project { ...ProjectRef } }";
+fragment PullRequest on PullRequest { id status phase error commit url title creator ref repository labels insertedAt updatedAt merging { ...PullRequestMerging } project { ...ProjectRef } }
+fragment PullRequestMergeWish on PullRequestMergeWish { by head method askedAt dueAt error dropped }
+fragment PullRequestMerging on PullRequestMerging { open opensAt windows { ...MergeWindow } wish { ...PullRequestMergeWish } }";
 }
 
 /// Upgrades all that an older version of an automation generated.
@@ -275,23 +282,29 @@ impl Operation for UpgradePrInstances {
     const DOCUMENT: &'static str = "mutation UpgradePrInstances($automationId: ID!, $context: Json, $allowConflicts: Boolean) {
   upgradePrInstances(automationId: $automationId, context: $context, allowConflicts: $allowConflicts) { ...PrInstanceUpgrade }
 }
+fragment MergeWindow on MergeWindow { kind schedule duration timeZone }
 fragment PrAutomationRef on PrAutomation { id name }
 fragment PrInstance on PrInstance { id state repository base path revision digest outdated answers secretAnswers commit baseCommit insertedAt updatedAt automation { ...PrAutomationRef } project { ...ProjectRef } pullRequest { ...PullRequestRef } change { ...PullRequestRef } files { ...PrInstanceFile } }
 fragment PrInstanceFile on PrInstanceFile { path digest created }
 fragment PrInstanceUpgrade on PrInstanceUpgrade { error instance { ...PrInstance } pullRequest { ...PullRequest } }
 fragment ProjectRef on Project { id name }
-fragment PullRequest on PullRequest { id status phase error commit url title creator ref repository labels insertedAt updatedAt project { ...ProjectRef } }
+fragment PullRequest on PullRequest { id status phase error commit url title creator ref repository labels insertedAt updatedAt merging { ...PullRequestMerging } project { ...ProjectRef } }
+fragment PullRequestMergeWish on PullRequestMergeWish { by head method askedAt dueAt error dropped }
+fragment PullRequestMerging on PullRequestMerging { open opensAt windows { ...MergeWindow } wish { ...PullRequestMergeWish } }
 fragment PullRequestRef on PullRequest { id url status phase error }";
 }
 
 /// Takes away what was generated, by a pull request.
 #[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct UninstallPrInstance {
     pub id: String,
     /// Secret answers, which are not kept.
     pub context: Option<String>,
     /// false: answer at once, with what is recorded.
     pub wait: Option<bool>,
+    /// 1 to 128 printable characters of your own: asked once more with the same within 24 hours, there is one pull request.
+    pub idempotency_key: Option<String>,
 }
 
 impl Operation for UninstallPrInstance {
@@ -299,11 +312,14 @@ impl Operation for UninstallPrInstance {
     const NAME: &'static str = "UninstallPrInstance";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "uninstallPrInstance";
-    const DOCUMENT: &'static str = "mutation UninstallPrInstance($id: ID!, $context: Json, $wait: Boolean) {
-  uninstallPrInstance(id: $id, context: $context, wait: $wait) { ...PullRequest }
+    const DOCUMENT: &'static str = "mutation UninstallPrInstance($id: ID!, $context: Json, $wait: Boolean, $idempotencyKey: String) {
+  uninstallPrInstance(id: $id, context: $context, wait: $wait, idempotencyKey: $idempotencyKey) { ...PullRequest }
 }
+fragment MergeWindow on MergeWindow { kind schedule duration timeZone }
 fragment ProjectRef on Project { id name }
-fragment PullRequest on PullRequest { id status phase error commit url title creator ref repository labels insertedAt updatedAt project { ...ProjectRef } }";
+fragment PullRequest on PullRequest { id status phase error commit url title creator ref repository labels insertedAt updatedAt merging { ...PullRequestMerging } project { ...ProjectRef } }
+fragment PullRequestMergeWish on PullRequestMergeWish { by head method askedAt dueAt error dropped }
+fragment PullRequestMerging on PullRequestMerging { open opensAt windows { ...MergeWindow } wish { ...PullRequestMergeWish } }";
 }
 
 /// What an upgrade would change.
@@ -312,6 +328,8 @@ pub struct PreviewPrInstanceUpgrade {
     pub id: String,
     /// Answers that change, those to new questions, and secret ones.
     pub context: Option<String>,
+    /// true: its files become those of the new version, whatever people changed in them.
+    pub overwrite: Option<bool>,
 }
 
 impl Operation for PreviewPrInstanceUpgrade {
@@ -319,8 +337,8 @@ impl Operation for PreviewPrInstanceUpgrade {
     const NAME: &'static str = "PreviewPrInstanceUpgrade";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "previewPrInstanceUpgrade";
-    const DOCUMENT: &'static str = "mutation PreviewPrInstanceUpgrade($id: ID!, $context: Json) {
-  previewPrInstanceUpgrade(id: $id, context: $context) { ...PullRequestPreview }
+    const DOCUMENT: &'static str = "mutation PreviewPrInstanceUpgrade($id: ID!, $context: Json, $overwrite: Boolean) {
+  previewPrInstanceUpgrade(id: $id, context: $context, overwrite: $overwrite) { ...PullRequestPreview }
 }
 fragment PullRequestFile on PullRequestFile { path change diff }
 fragment PullRequestPreview on PullRequestPreview { repository base commit title message patch skipped warnings files { ...PullRequestFile } }";

@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Connection, PrPhase, PrStatus, ProjectRef, document::Operation, document::OperationKind, shared::list,
+    Connection, PrPhase, PrStatus, ProjectRef, PullRequestMerging, document::Operation,
+    document::OperationKind, shared::list,
 };
 
 /// A pull request that the console opened.
@@ -41,6 +42,8 @@ pub struct PullRequest {
     pub inserted_at: Option<DateTime<Utc>>,
     /// When something of it last changed.
     pub updated_at: Option<DateTime<Utc>>,
+    /// When it may be merged, and the merge that somebody asked for.
+    pub merging: Option<PullRequestMerging>,
     /// Where it belongs.
     pub project: Option<ProjectRef>,
 }
@@ -142,12 +145,16 @@ impl Operation for ListPullRequests {
     edges { node { ...PullRequest } }
   }
 }
+fragment MergeWindow on MergeWindow { kind schedule duration timeZone }
 fragment ProjectRef on Project { id name }
-fragment PullRequest on PullRequest { id status phase error commit url title creator ref repository labels insertedAt updatedAt project { ...ProjectRef } }";
+fragment PullRequest on PullRequest { id status phase error commit url title creator ref repository labels insertedAt updatedAt merging { ...PullRequestMerging } project { ...ProjectRef } }
+fragment PullRequestMergeWish on PullRequestMergeWish { by head method askedAt dueAt error dropped }
+fragment PullRequestMerging on PullRequestMerging { open opensAt windows { ...MergeWindow } wish { ...PullRequestMergeWish } }";
 }
 
 /// Opens a pull request with an automation.
 #[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct CreatePullRequest {
     /// The automation.
     pub id: String,
@@ -159,6 +166,10 @@ pub struct CreatePullRequest {
     pub context: Option<String>,
     /// false: answer at once, with what is recorded.
     pub wait: Option<bool>,
+    /// 1 to 128 printable characters of your own: asked once more with the same within 24 hours, there is one pull request.
+    pub idempotency_key: Option<String>,
+    /// Values of the Secret that the automation asks for, by name: an object of texts. Those that the console generates may be left out.
+    pub secrets: Option<String>,
 }
 
 impl Operation for CreatePullRequest {
@@ -166,11 +177,14 @@ impl Operation for CreatePullRequest {
     const NAME: &'static str = "CreatePullRequest";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "createPullRequest";
-    const DOCUMENT: &'static str = "mutation CreatePullRequest($id: ID!, $identifier: String, $branch: String, $context: Json, $wait: Boolean) {
-  createPullRequest(id: $id, identifier: $identifier, branch: $branch, context: $context, wait: $wait) { ...PullRequest }
+    const DOCUMENT: &'static str = "mutation CreatePullRequest($id: ID!, $identifier: String, $branch: String, $context: Json, $wait: Boolean, $idempotencyKey: String, $secrets: Json) {
+  createPullRequest(id: $id, identifier: $identifier, branch: $branch, context: $context, wait: $wait, idempotencyKey: $idempotencyKey, secrets: $secrets) { ...PullRequest }
 }
+fragment MergeWindow on MergeWindow { kind schedule duration timeZone }
 fragment ProjectRef on Project { id name }
-fragment PullRequest on PullRequest { id status phase error commit url title creator ref repository labels insertedAt updatedAt project { ...ProjectRef } }";
+fragment PullRequest on PullRequest { id status phase error commit url title creator ref repository labels insertedAt updatedAt merging { ...PullRequestMerging } project { ...ProjectRef } }
+fragment PullRequestMergeWish on PullRequestMergeWish { by head method askedAt dueAt error dropped }
+fragment PullRequestMerging on PullRequestMerging { open opensAt windows { ...MergeWindow } wish { ...PullRequestMergeWish } }";
 }
 
 /// What a pull request would change.

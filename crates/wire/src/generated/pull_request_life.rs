@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ClusterRef, PrPhase, PrStatus, ProjectRef, ServiceAddress, StackRef, document::Operation,
-    document::OperationKind, shared::list,
+    ClusterRef, PrPhase, PrStatus, ProjectRef, PullRequestGovernance, PullRequestMerging, ServiceAddress,
+    StackRef, document::Operation, document::OperationKind, shared::list,
 };
 
 /// Checks of a pull request's head, counted.
@@ -21,6 +21,8 @@ pub struct PullRequestChecks {
     pub failed: Option<i64>,
     /// Those that are not done.
     pub pending: Option<i64>,
+    /// The host has more than are read: the others may be bad, so they do not count as passed.
+    pub incomplete: Option<bool>,
 }
 
 /// A pull request that the console opened.
@@ -71,10 +73,14 @@ pub struct PullRequestLife {
     pub inserted_at: Option<DateTime<Utc>>,
     /// When something of it last changed.
     pub updated_at: Option<DateTime<Utc>>,
+    /// When it may be merged, and the merge that somebody asked for.
+    pub merging: Option<PullRequestMerging>,
     /// Checks of its head; absent where the host does not tell.
     pub checks: Option<PullRequestChecks>,
     /// What reviewers say; absent where the host does not tell.
     pub reviews: Option<PullRequestReviews>,
+    /// Who has to confirm it before it is merged, and how that stands; absent where it has no governance.
+    pub governance: Option<PullRequestGovernance>,
     /// Where it belongs.
     pub project: Option<ProjectRef>,
     /// The service that its text names and that reads its repository; absent, too, when you may not see it.
@@ -83,6 +89,8 @@ pub struct PullRequestLife {
     pub stack: Option<StackRef>,
     /// The cluster that its text names and one of whose services reads its repository; absent, too, when you may not see it.
     pub cluster: Option<ClusterRef>,
+    /// The Secret that comes with it, where its automation asks for one.
+    pub secret: Option<PullRequestSecret>,
 }
 
 /// The last word of each reviewer of a pull request, counted.
@@ -93,6 +101,36 @@ pub struct PullRequestReviews {
     pub approved: Option<i64>,
     /// Who wants changes.
     pub changes_requested: Option<i64>,
+}
+
+/// The Secret that comes with a pull request. No value is in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PullRequestSecret {
+    /// Its namespace there.
+    pub namespace: Option<String>,
+    /// Its name there.
+    pub name: Option<String>,
+    /// How far it is.
+    pub state: Option<PullRequestSecretState>,
+    /// Why it is no further.
+    pub message: Option<String>,
+    /// When something of it last changed.
+    pub updated_at: Option<DateTime<Utc>>,
+    /// The cluster that it is for; absent, too, when you may not see it.
+    pub cluster: Option<ClusterRef>,
+    /// Its values, by name.
+    #[serde(default, deserialize_with = "list")]
+    pub entries: Vec<PullRequestSecretEntry>,
+}
+
+/// A value of a Secret: its name, never it itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PullRequestSecretEntry {
+    /// Its name.
+    pub name: Option<String>,
+    /// The console generated it.
+    pub generated: Option<bool>,
 }
 
 /// How the checks of a commit stand together.
@@ -125,25 +163,38 @@ impl PrCheckState {
     }
 }
 
-/// How to merge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// How far a Secret is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum PrMergeMethod {
-    /// With a merge commit.
-    Merge,
-    /// Its commits on top of the base.
-    Rebase,
-    /// As one commit with all changes.
-    Squash,
+pub enum PullRequestSecretState {
+    /// It is not there any more.
+    Deleted,
+    /// The agent of its cluster is to delete it.
+    Deleting,
+    /// The agent of its cluster is to write it.
+    Due,
+    /// Its values are forgotten, and it was never written.
+    Forgotten,
+    /// Its pull request is not merged yet.
+    Waiting,
+    /// It is in its cluster, and nowhere else.
+    Written,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
 }
 
-impl PrMergeMethod {
+impl PullRequestSecretState {
     /// As the API writes it.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Merge => "MERGE",
-            Self::Rebase => "REBASE",
-            Self::Squash => "SQUASH",
+            Self::Deleted => "DELETED",
+            Self::Deleting => "DELETING",
+            Self::Due => "DUE",
+            Self::Forgotten => "FORGOTTEN",
+            Self::Waiting => "WAITING",
+            Self::Written => "WRITTEN",
+            Self::Unknown => "UNKNOWN",
         }
     }
 }
@@ -163,10 +214,17 @@ impl Operation for GetPullRequest {
   pullRequest(id: $id) { ...PullRequestLife }
 }
 fragment ClusterRef on Cluster { id name handle }
+fragment MergeWindow on MergeWindow { kind schedule duration timeZone }
+fragment PrGovernanceRef on PrGovernance { id name }
 fragment ProjectRef on Project { id name }
-fragment PullRequestChecks on PullRequestChecks { state passed failed pending }
-fragment PullRequestLife on PullRequest { id number status phase error url title creator author ref base repository labels head draft fork mergeCommit readAt readError insertedAt updatedAt checks { ...PullRequestChecks } reviews { ...PullRequestReviews } project { ...ProjectRef } service { ...ServiceAddress } stack { ...StackRef } cluster { ...ClusterRef } }
+fragment PullRequestChecks on PullRequestChecks { state passed failed pending incomplete }
+fragment PullRequestGovernance on PullRequestGovernance { phase head confirmed refused message governance { ...PrGovernanceRef } }
+fragment PullRequestLife on PullRequest { id number status phase error url title creator author ref base repository labels head draft fork mergeCommit readAt readError insertedAt updatedAt merging { ...PullRequestMerging } checks { ...PullRequestChecks } reviews { ...PullRequestReviews } governance { ...PullRequestGovernance } project { ...ProjectRef } service { ...ServiceAddress } stack { ...StackRef } cluster { ...ClusterRef } secret { ...PullRequestSecret } }
+fragment PullRequestMergeWish on PullRequestMergeWish { by head method askedAt dueAt error dropped }
+fragment PullRequestMerging on PullRequestMerging { open opensAt windows { ...MergeWindow } wish { ...PullRequestMergeWish } }
 fragment PullRequestReviews on PullRequestReviews { approved changesRequested }
+fragment PullRequestSecret on PullRequestSecret { namespace name state message updatedAt cluster { ...ClusterRef } entries { ...PullRequestSecretEntry } }
+fragment PullRequestSecretEntry on PullRequestSecretEntry { name generated }
 fragment ServiceAddress on ServiceDeployment { id name cluster { ...ClusterRef } }
 fragment StackRef on InfrastructureStack { id name }";
 }
@@ -186,37 +244,17 @@ impl Operation for RefreshPullRequest {
   refreshPullRequest(id: $id) { ...PullRequestLife }
 }
 fragment ClusterRef on Cluster { id name handle }
+fragment MergeWindow on MergeWindow { kind schedule duration timeZone }
+fragment PrGovernanceRef on PrGovernance { id name }
 fragment ProjectRef on Project { id name }
-fragment PullRequestChecks on PullRequestChecks { state passed failed pending }
-fragment PullRequestLife on PullRequest { id number status phase error url title creator author ref base repository labels head draft fork mergeCommit readAt readError insertedAt updatedAt checks { ...PullRequestChecks } reviews { ...PullRequestReviews } project { ...ProjectRef } service { ...ServiceAddress } stack { ...StackRef } cluster { ...ClusterRef } }
+fragment PullRequestChecks on PullRequestChecks { state passed failed pending incomplete }
+fragment PullRequestGovernance on PullRequestGovernance { phase head confirmed refused message governance { ...PrGovernanceRef } }
+fragment PullRequestLife on PullRequest { id number status phase error url title creator author ref base repository labels head draft fork mergeCommit readAt readError insertedAt updatedAt merging { ...PullRequestMerging } checks { ...PullRequestChecks } reviews { ...PullRequestReviews } governance { ...PullRequestGovernance } project { ...ProjectRef } service { ...ServiceAddress } stack { ...StackRef } cluster { ...ClusterRef } secret { ...PullRequestSecret } }
+fragment PullRequestMergeWish on PullRequestMergeWish { by head method askedAt dueAt error dropped }
+fragment PullRequestMerging on PullRequestMerging { open opensAt windows { ...MergeWindow } wish { ...PullRequestMergeWish } }
 fragment PullRequestReviews on PullRequestReviews { approved changesRequested }
-fragment ServiceAddress on ServiceDeployment { id name cluster { ...ClusterRef } }
-fragment StackRef on InfrastructureStack { id name }";
-}
-
-/// Merges it at its host, as long as its head is the given commit.
-#[derive(Debug, Clone, Serialize)]
-pub struct MergePullRequest {
-    pub id: String,
-    /// The commit that it merges; else the head that is recorded.
-    pub head: Option<String>,
-    /// How; with a merge commit where nothing is said.
-    pub method: Option<PrMergeMethod>,
-}
-
-impl Operation for MergePullRequest {
-    type Data = PullRequestLife;
-    const NAME: &'static str = "MergePullRequest";
-    const KIND: OperationKind = OperationKind::Mutation;
-    const FIELD: &'static str = "mergePullRequest";
-    const DOCUMENT: &'static str = "mutation MergePullRequest($id: ID!, $head: String, $method: PrMergeMethod) {
-  mergePullRequest(id: $id, head: $head, method: $method) { ...PullRequestLife }
-}
-fragment ClusterRef on Cluster { id name handle }
-fragment ProjectRef on Project { id name }
-fragment PullRequestChecks on PullRequestChecks { state passed failed pending }
-fragment PullRequestLife on PullRequest { id number status phase error url title creator author ref base repository labels head draft fork mergeCommit readAt readError insertedAt updatedAt checks { ...PullRequestChecks } reviews { ...PullRequestReviews } project { ...ProjectRef } service { ...ServiceAddress } stack { ...StackRef } cluster { ...ClusterRef } }
-fragment PullRequestReviews on PullRequestReviews { approved changesRequested }
+fragment PullRequestSecret on PullRequestSecret { namespace name state message updatedAt cluster { ...ClusterRef } entries { ...PullRequestSecretEntry } }
+fragment PullRequestSecretEntry on PullRequestSecretEntry { name generated }
 fragment ServiceAddress on ServiceDeployment { id name cluster { ...ClusterRef } }
 fragment StackRef on InfrastructureStack { id name }";
 }
@@ -236,10 +274,17 @@ impl Operation for ClosePullRequest {
   closePullRequest(id: $id) { ...PullRequestLife }
 }
 fragment ClusterRef on Cluster { id name handle }
+fragment MergeWindow on MergeWindow { kind schedule duration timeZone }
+fragment PrGovernanceRef on PrGovernance { id name }
 fragment ProjectRef on Project { id name }
-fragment PullRequestChecks on PullRequestChecks { state passed failed pending }
-fragment PullRequestLife on PullRequest { id number status phase error url title creator author ref base repository labels head draft fork mergeCommit readAt readError insertedAt updatedAt checks { ...PullRequestChecks } reviews { ...PullRequestReviews } project { ...ProjectRef } service { ...ServiceAddress } stack { ...StackRef } cluster { ...ClusterRef } }
+fragment PullRequestChecks on PullRequestChecks { state passed failed pending incomplete }
+fragment PullRequestGovernance on PullRequestGovernance { phase head confirmed refused message governance { ...PrGovernanceRef } }
+fragment PullRequestLife on PullRequest { id number status phase error url title creator author ref base repository labels head draft fork mergeCommit readAt readError insertedAt updatedAt merging { ...PullRequestMerging } checks { ...PullRequestChecks } reviews { ...PullRequestReviews } governance { ...PullRequestGovernance } project { ...ProjectRef } service { ...ServiceAddress } stack { ...StackRef } cluster { ...ClusterRef } secret { ...PullRequestSecret } }
+fragment PullRequestMergeWish on PullRequestMergeWish { by head method askedAt dueAt error dropped }
+fragment PullRequestMerging on PullRequestMerging { open opensAt windows { ...MergeWindow } wish { ...PullRequestMergeWish } }
 fragment PullRequestReviews on PullRequestReviews { approved changesRequested }
+fragment PullRequestSecret on PullRequestSecret { namespace name state message updatedAt cluster { ...ClusterRef } entries { ...PullRequestSecretEntry } }
+fragment PullRequestSecretEntry on PullRequestSecretEntry { name generated }
 fragment ServiceAddress on ServiceDeployment { id name cluster { ...ClusterRef } }
 fragment StackRef on InfrastructureStack { id name }";
 }

@@ -120,6 +120,53 @@ fragment ScmConnectionRef on ScmConnection { id name }
 fragment ScmWebhook on ScmWebhook { id name externalId type owner url insertedAt connection { ...ScmConnectionRef } }";
 }
 
+/// The webhook itself, at the host: of one repository or of an organization.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RegisterScmWebhook {
+    pub connection_id: String,
+    /// Of this repository: its slug, such as acme/shop.
+    pub repository: Option<String>,
+    /// Of all repositories of this organization, group, workspace or project.
+    pub organization: Option<String>,
+}
+
+impl Operation for RegisterScmWebhook {
+    type Data = ScmWebhook;
+    const NAME: &'static str = "RegisterScmWebhook";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "registerScmWebhook";
+    const DOCUMENT: &'static str = "mutation RegisterScmWebhook($connectionId: ID!, $repository: String, $organization: String) {
+  registerScmWebhook(connectionId: $connectionId, repository: $repository, organization: $organization) { ...ScmWebhook }
+}
+fragment ScmConnectionRef on ScmConnection { id name }
+fragment ScmWebhook on ScmWebhook { id name externalId type owner url insertedAt connection { ...ScmConnectionRef } }";
+}
+
+/// Removes a webhook at the host of a connection, of one repository or of an organization, a group or a project. The address stays, for
+/// others that send to it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnregisterScmWebhook {
+    pub connection_id: String,
+    /// Of this repository: its slug, such as acme/shop.
+    pub repository: Option<String>,
+    /// Of all repositories of this organization, group, workspace or project.
+    pub organization: Option<String>,
+}
+
+impl Operation for UnregisterScmWebhook {
+    type Data = ScmWebhook;
+    const NAME: &'static str = "UnregisterScmWebhook";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "unregisterScmWebhook";
+    const DOCUMENT: &'static str = "mutation UnregisterScmWebhook($connectionId: ID!, $repository: String, $organization: String) {
+  unregisterScmWebhook(connectionId: $connectionId, repository: $repository, organization: $organization) { ...ScmWebhook }
+}
+fragment ScmConnectionRef on ScmConnection { id name }
+fragment ScmWebhook on ScmWebhook { id name externalId type owner url insertedAt connection { ...ScmConnectionRef } }";
+}
+
 /// Deletes a webhook of a git host: what is sent to its address is refused from then on.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeleteScmWebhook {

@@ -6,9 +6,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    ConfigAttributes, Connection, Id, ProjectRef, document::Operation, document::OperationKind,
+    ConfigAttributes, Connection, Id, ProjectRef, StackRef, document::Operation, document::OperationKind,
     shared::list,
 };
+
+/// An output of a stack that a context takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextImport {
+    /// The name under which templates read it.
+    pub name: String,
+    /// Name of the output.
+    pub output: String,
+    /// Whether it is taken also where the tool calls it sensitive: whoever saved the context might read the stack's state.
+    pub sensitive: Option<bool>,
+    /// The stack; null where you may not see it, or where it is gone.
+    pub stack: Option<StackRef>,
+}
 
 /// A named document that the templates of services read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +36,9 @@ pub struct ServiceContext {
     /// Names of its secret values.
     #[serde(default, deserialize_with = "list")]
     pub secret_names: Vec<String>,
+    /// The outputs of stacks that it takes, without their values.
+    #[serde(default, deserialize_with = "list")]
+    pub imports: Vec<ContextImport>,
     /// Where it belongs.
     pub project: Option<ProjectRef>,
 }
@@ -34,6 +50,23 @@ pub struct ServiceContextRef {
     pub name: String,
 }
 
+/// An output of a stack that a context takes: it comes by itself, and again with each apply that changes it.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextImportAttributes {
+    /// The name under which templates read it, over a value of the document with that name; else the output's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Name of the output.
+    pub output: String,
+    /// Take it also where the tool calls it sensitive: that needs the right to read the stack's state, and makes the context one with
+    /// secret values. Else it is missing as long as it is sensitive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sensitive: Option<bool>,
+    /// Id of the stack.
+    pub stack_id: String,
+}
+
 /// What a context is given. What is absent stays as it is.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -41,6 +74,9 @@ pub struct ServiceContextAttributes {
     /// The whole document: a JSON object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configuration: Option<String>,
+    /// Outputs of stacks that it takes; replaces all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imports: Option<Vec<ContextImportAttributes>>,
     /// Where a new one belongs; else the default project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_id: Option<String>,
@@ -69,8 +105,10 @@ impl Operation for ListServiceContexts {
     edges { node { ...ServiceContext } }
   }
 }
+fragment ContextImport on ContextImport { name output sensitive stack { ...StackRef } }
 fragment ProjectRef on Project { id name }
-fragment ServiceContext on ServiceContext { id name configuration secretNames project { ...ProjectRef } }";
+fragment ServiceContext on ServiceContext { id name configuration secretNames imports { ...ContextImport } project { ...ProjectRef } }
+fragment StackRef on InfrastructureStack { id name }";
 }
 
 /// The context of this name.
@@ -87,8 +125,10 @@ impl Operation for GetServiceContext {
     const DOCUMENT: &'static str = "query GetServiceContext($name: String!) {
   serviceContext(name: $name) { ...ServiceContext }
 }
+fragment ContextImport on ContextImport { name output sensitive stack { ...StackRef } }
 fragment ProjectRef on Project { id name }
-fragment ServiceContext on ServiceContext { id name configuration secretNames project { ...ProjectRef } }";
+fragment ServiceContext on ServiceContext { id name configuration secretNames imports { ...ContextImport } project { ...ProjectRef } }
+fragment StackRef on InfrastructureStack { id name }";
 }
 
 /// Makes the context of this name, or changes it; every service that uses it is rendered anew.
@@ -106,8 +146,10 @@ impl Operation for SaveServiceContext {
     const DOCUMENT: &'static str = "mutation SaveServiceContext($name: String!, $attributes: ServiceContextAttributes!) {
   saveServiceContext(name: $name, attributes: $attributes) { ...ServiceContext }
 }
+fragment ContextImport on ContextImport { name output sensitive stack { ...StackRef } }
 fragment ProjectRef on Project { id name }
-fragment ServiceContext on ServiceContext { id name configuration secretNames project { ...ProjectRef } }";
+fragment ServiceContext on ServiceContext { id name configuration secretNames imports { ...ContextImport } project { ...ProjectRef } }
+fragment StackRef on InfrastructureStack { id name }";
 }
 
 /// Removes a context that no service uses.

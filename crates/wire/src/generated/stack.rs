@@ -66,7 +66,7 @@ pub struct StackDetails {
     pub approval: Option<bool>,
     /// How many people have to agree to a plan.
     pub required_approvals: i64,
-    /// Whoever started a run or last changed the stack is none of them.
+    /// Whoever started a run, last changed the stack, or wrote, committed or merged code that the run applies is none of them.
     pub forbid_self_approval: bool,
     /// A plan that waits and its approvals end after this time; absent: never.
     pub approval_expiry: Option<String>,
@@ -170,7 +170,7 @@ pub struct StackState {
     pub outputs: Vec<String>,
     /// The version; absent of a run.
     pub version: Option<StackStateVersion>,
-    /// Its resources, one for each instance; absent of a run.
+    /// Its resources, one for each instance. Of a run, those that the runner of another client named; absent where it named none.
     #[serde(default, deserialize_with = "list")]
     pub state: Vec<StackStateResource>,
 }
@@ -196,7 +196,7 @@ pub struct StackStateResource {
     pub resource: String,
     /// Its name: `web`.
     pub name: String,
-    /// What manages it, as the state names it.
+    /// What manages it, as the state names it; empty where the runner of another client named the resource.
     pub provider: String,
 }
 
@@ -516,7 +516,7 @@ pub struct DeleteStack {
     pub id: String,
     /// Of a stack without a source whose state has resources, the id of its version: you know what nothing knows of any more.
     pub forget: Option<String>,
-    /// Stacks that depend on it, and services that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any.
+    /// Stacks that depend on it, and services and contexts that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any.
     pub leave_dependents: Option<bool>,
 }
 
@@ -538,7 +538,7 @@ pub struct DetachStack {
     pub id: String,
     /// Where the state has resources, the id of its version: you know what nothing knows of any more.
     pub forget: Option<String>,
-    /// Stacks that depend on it, and services that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any.
+    /// Stacks that depend on it, and services and contexts that import its outputs, do not keep it: they are left without what they take. Otherwise it is refused while there are any.
     pub leave_dependents: Option<bool>,
 }
 

@@ -76,7 +76,7 @@ pub struct StackPolicyViolation {
     pub description: Option<String>,
     /// The rule.
     pub policy_id: String,
-    /// Whose rule it is: `project`, `stack` or `trivy`.
+    /// Whose rule it is: `project`, `stack`, `trivy`, or `runner` where another client's runner says so.
     pub policy_module: Option<String>,
     /// What the rule is about.
     pub policy_url: Option<String>,
@@ -125,7 +125,8 @@ pub struct StackRun {
     pub phase: StackRunPhase,
     /// A plan with changes waits for people.
     pub approval: Option<bool>,
-    /// How many people have to agree to its plan.
+    /// How many people have to agree to its plan. One more than its stack asks for where nobody approves what is their own and more people wrote
+    /// its code than can be told.
     pub required_approvals: i64,
     /// Somebody asked for its end.
     pub cancel_asked: bool,
@@ -169,7 +170,7 @@ pub struct StackRunApproval {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackRunCost {
-    /// `USD`.
+    /// `USD`; empty where nobody says.
     pub currency: String,
     /// A month of all that there would be then.
     pub monthly: Option<String>,
@@ -268,6 +269,32 @@ impl Paged for StackRuns {
 pub struct StackViolationCause {
     /// The resource.
     pub resource: String,
+}
+
+/// What the runs of a stack are of, in lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum StackRunGroup {
+    /// Commands that somebody gave it.
+    Commands,
+    /// Looks for drift.
+    Drift,
+    /// Pull requests and previews of them: plans that nothing comes of.
+    PullRequest,
+    /// The stack itself: its plans, applies and destructions.
+    Stack,
+}
+
+impl StackRunGroup {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Commands => "COMMANDS",
+            Self::Drift => "DRIFT",
+            Self::PullRequest => "PULL_REQUEST",
+            Self::Stack => "STACK",
+        }
+    }
 }
 
 /// What a run is to do.
@@ -442,7 +469,7 @@ pub struct CommandAttributes {
     pub dir: Option<String>,
 }
 
-/// The runs of a stack, newest first, by pages.
+/// The runs of a stack, newest first, by pages: of these, or all.
 #[derive(Debug, Clone, Serialize)]
 pub struct ListStackRuns {
     pub id: String,
@@ -450,6 +477,8 @@ pub struct ListStackRuns {
     pub after: Option<String>,
     /// Items of the page, from the front.
     pub first: i64,
+    /// Those that are of one of these; absent or empty: all.
+    pub of: Option<Vec<StackRunGroup>>,
 }
 
 impl Operation for ListStackRuns {
@@ -457,7 +486,7 @@ impl Operation for ListStackRuns {
     const NAME: &'static str = "ListStackRuns";
     const KIND: OperationKind = OperationKind::Query;
     const FIELD: &'static str = "infrastructureStack";
-    const DOCUMENT: &'static str = "query ListStackRuns($id: ID!, $after: String, $first: Int!) {
+    const DOCUMENT: &'static str = "query ListStackRuns($id: ID!, $after: String, $first: Int!, $of: [StackRunGroup!]) {
   infrastructureStack(id: $id) { ...StackRuns }
 }
 fragment JobReference on JobReference { name namespace }
@@ -465,7 +494,7 @@ fragment StackRef on InfrastructureStack { id name }
 fragment StackRun on StackRun { id number kind trigger status phase approval requiredApprovals cancelAsked error sha message author createdAt startedAt finishedAt stack { ...StackRef } plan { ...StackRunPlan } approvals { ...StackRunApproval } job { ...JobReference } }
 fragment StackRunApproval on StackRunApproval { approver digest at }
 fragment StackRunPlan on StackRunPlan { digest add change destroy other at }
-fragment StackRuns on InfrastructureStack { runs(after: $after, first: $first) { pageInfo { hasNextPage endCursor } edges { node { ...StackRun } } } }";
+fragment StackRuns on InfrastructureStack { runs(after: $after, first: $first, of: $of) { pageInfo { hasNextPage endCursor } edges { node { ...StackRun } } } }";
 }
 
 /// The runs that wait for approval, by pages.

@@ -5,7 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ClusterRef, Id, ProjectRef, ServiceAddress, document::Operation, document::OperationKind,
+    ClusterRef, Id, ProjectRef, ServiceAddress, SyncWindowKind, document::Operation,
+    document::OperationKind,
 };
 
 /// A time that comes again and again, in which new commits go on, or wait.
@@ -32,30 +33,6 @@ pub struct SyncWindow {
     pub cluster: Option<ClusterRef>,
     /// The service that it concerns, if it is a service's.
     pub service: Option<ServiceAddress>,
-}
-
-/// Whether a window lets through or holds back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum SyncWindowKind {
-    /// New commits go on only while one of these is open.
-    Allow,
-    /// New commits wait while one of these is open.
-    Deny,
-    /// One that a newer console knows and this client does not.
-    #[serde(other)]
-    Unknown,
-}
-
-impl SyncWindowKind {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Allow => "ALLOW",
-            Self::Deny => "DENY",
-            Self::Unknown => "UNKNOWN",
-        }
-    }
 }
 
 /// A window to make, or what becomes of one.

@@ -35,4 +35,16 @@ pub(super) const ROWS: &[Line] = &[
         document: "subscription ($id: ID!) { clusterDelta(id: $id) { changed } }",
         variables: |w| json!({"id": w.cluster["id"]}),
     },
+    Line {
+        field: "infrastructureStackDelta",
+        expected: USERS,
+        document: "subscription { infrastructureStackDelta { changed deleted readAgain cursor } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "infrastructureStackDelta",
+        expected: MEMBERS_READ,
+        document: "subscription ($id: ID!) { infrastructureStackDelta(id: $id) { changed } }",
+        variables: |w| json!({"id": w.stack["id"]}),
+    },
 ];

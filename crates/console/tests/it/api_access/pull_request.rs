@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::table::{Line, MEMBERS_CONFLICT, MEMBERS_INVALID, MEMBERS_READ, USERS};
+use super::table::{Line, MEMBERS_CONFLICT, MEMBERS_INVALID, MEMBERS_READ, MEMBERS_WRITE, USERS};
 
 pub(super) const ROWS: &[Line] = &[
     Line {
@@ -30,6 +30,12 @@ pub(super) const ROWS: &[Line] = &[
         document: "mutation ($id: ID!) { previewPullRequest(id: $id, context: {}) { patch } }",
         variables: |w| json!({"id": w.automation["id"]}),
     },
+    Line {
+        field: "planPullRequestPreview",
+        expected: MEMBERS_INVALID,
+        document: "mutation ($id: ID!) { planPullRequestPreview(id: $id, context: {}) { id } }",
+        variables: |w| json!({"id": w.automation["id"]}),
+    },
     // Its address names no number: hosts are asked in `pull_request_life.rs`.
     Line {
         field: "refreshPullRequest",
@@ -41,6 +47,19 @@ pub(super) const ROWS: &[Line] = &[
         field: "mergePullRequest",
         expected: MEMBERS_CONFLICT,
         document: "mutation ($id: ID!) { mergePullRequest(id: $id, method: SQUASH) { id } }",
+        variables: |w| json!({"id": w.automation["opened"]}),
+    },
+    // None waits.
+    Line {
+        field: "cancelPullRequestMerge",
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { cancelPullRequestMerge(id: $id) { id } }",
+        variables: |w| json!({"id": w.automation["opened"]}),
+    },
+    Line {
+        field: "updatePullRequestMergeWindows",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { updatePullRequestMergeWindows(id: $id, mergeCron: \"@hourly\") { id } }",
         variables: |w| json!({"id": w.automation["opened"]}),
     },
     Line {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::table::{Line, MEMBERS_READ, MEMBERS_WRITE, USERS};
+use super::table::{Line, MEMBERS_INVALID, MEMBERS_READ, MEMBERS_WRITE, USERS};
 
 pub(super) const ROWS: &[Line] = &[
     Line {
@@ -22,6 +22,25 @@ pub(super) const ROWS: &[Line] = &[
         expected: MEMBERS_WRITE,
         document: "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { id } }",
         variables: |w| json!({"a": attributes(&w.scm, &w.name)}),
+    },
+    // The connection may touch nothing: hosts are asked in `scm_webhooks.rs`.
+    Line {
+        field: "createScmWebhook",
+        expected: MEMBERS_INVALID,
+        document: "mutation ($id: ID!) { createScmWebhook(connectionId: $id, owner: \"acme\") { id } }",
+        variables: |w| json!({"id": w.scm["id"]}),
+    },
+    Line {
+        field: "registerScmWebhook",
+        expected: MEMBERS_INVALID,
+        document: "mutation ($id: ID!) { registerScmWebhook(connectionId: $id, repository: \"acme/shop\") { id } }",
+        variables: |w| json!({"id": w.scm["id"]}),
+    },
+    Line {
+        field: "unregisterScmWebhook",
+        expected: MEMBERS_INVALID,
+        document: "mutation ($id: ID!) { unregisterScmWebhook(connectionId: $id, organization: \"acme\") { id } }",
+        variables: |w| json!({"id": w.scm["id"]}),
     },
     Line {
         field: "deleteScmWebhook",

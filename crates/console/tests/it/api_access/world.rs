@@ -5,7 +5,7 @@ use std::time::Duration;
 use plural_testkit::eventually;
 use serde_json::{Value, json};
 
-use super::{scm_webhook, service_account};
+use super::{pr_governance, scm_webhook, service_account};
 use crate::api_server::{Person, TestServer};
 
 /// Things to be asked about. A mutation may end them, so those that it was about are made anew after each success.
@@ -151,6 +151,7 @@ impl World {
         }
         if about(&self.scm)
             || about(&json!({"id": self.scm["webhook"]}))
+            || about(&json!({"id": self.scm["governance"]}))
             || self.scm["name"].as_str().is_some_and(names)
         {
             self.scm = make_scm(t).await;
@@ -329,6 +330,17 @@ async fn make_scm(t: &TestServer) -> Value {
     let attributes = scm_webhook::attributes(&made, "acme");
     let webhook = t.admin.data(create, json!({"a": attributes})).await;
     made["webhook"] = webhook["createScmWebhookPointer"]["id"].clone();
+    // One that a governance uses is not deleted: it has another one.
+    let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
+    let attributes = json!({
+        "name": format!("{name}-approver"), "type": "GITHUB", "token": "a-token", "projectId": t.project,
+    });
+    made["approver"] =
+        t.admin.data(create, json!({"a": attributes})).await["createScmConnection"]["id"].clone();
+    let create = "mutation ($a: PrGovernanceAttributes!) { upsertPrGovernance(attributes: $a) { id } }";
+    let attributes = pr_governance::attributes(&made["approver"], &name);
+    let governance = t.admin.data(create, json!({"a": attributes})).await;
+    made["governance"] = governance["upsertPrGovernance"]["id"].clone();
     made
 }
 

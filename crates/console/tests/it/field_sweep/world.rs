@@ -66,6 +66,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("savedViews", ""),
     ("prAutomation", "(id: \"$automation\")"),
     ("prAutomations", ""),
+    ("prGovernance", "(id: \"$governance\")"),
+    ("prGovernances", ""),
     ("prInstance", "(id: \"$instance\")"),
     ("prInstances", ""),
     ("pullRequest", "(id: \"$opened\")"),
@@ -102,7 +104,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
 ];
 
 /// What can be listened for. An event holds ids and a cursor; who hears of which id is asked in `deltas.rs`.
-pub(super) const SUBSCRIPTIONS: &[(&str, &str)] = &[("clusterDelta", ""), ("serviceDeploymentDelta", "")];
+pub(super) const SUBSCRIPTIONS: &[(&str, &str)] =
+    &[("clusterDelta", ""), ("infrastructureStackDelta", ""), ("serviceDeploymentDelta", "")];
 
 /// Mutations that change nothing that another one looks at: their answers are swept, too, and some types are answered
 /// by nothing else.
@@ -118,6 +121,7 @@ pub(super) const MUTATIONS: &[(&str, &str)] = &[
     ("upgradePrInstances", "(automationId: \"$automation\")"),
     // No host is asked: the automation takes parts that are not built.
     ("previewPullRequest", "(id: \"$automation\")"),
+    ("planPullRequestPreview", "(id: \"$automation\")"),
     ("planService", "(id: \"$service\")"),
     ("resumeService", "(id: \"$service\")"),
     ("rotateDeployToken", "(id: \"$spare\")"),
@@ -150,11 +154,21 @@ fn planted(column: SealedColumn) -> Result<&'static str, &'static str> {
         SealedColumn::StackFiles | SealedColumn::StackRunFiles => Ok("file of a stack"),
         SealedColumn::ScmSecrets => Ok("token of a connection"),
         SealedColumn::ScmWebhookHmac => Ok("secret of a webhook of a git host"),
+        SealedColumn::PrGovernanceSecret => Ok("secret of a governance"),
+        SealedColumn::PullRequestGovernance => {
+            Err("a governance answers it, and none is called here: `pr_governances.rs` looks for it")
+        }
         // Cleared when the pull request is open.
         SealedColumn::PullRequestAsked => Err("it is there while a pull request is opened only"),
+        // Cleared when the console has looked.
+        SealedColumn::FleetPlanAsked => Err("it is there while a preview is looked at only"),
         SealedColumn::PrInstanceSeed => {
             Err("the console draws it itself: `pr_instances.rs` looks for answers")
         }
+        SealedColumn::PrRequestKey => {
+            Err("a digest of what was asked, which no answer holds: `pull_requests.rs`")
+        }
+        SealedColumn::PrSecret => Err("cleared when its cluster has it: `pr_secrets.rs`"),
         SealedColumn::StackPlan
         | SealedColumn::StackOutput
         | SealedColumn::StackDrift
@@ -395,11 +409,15 @@ impl World {
         });
         let actions = json!({
             "creates": {"git": {"ref": "main", "folder": "more"}, "templates": [
-                {"source": "a.yaml", "destination": "b.yaml", "external": true, "context": "{\"a\": 1}", "condition": "a == 1"},
+                {"source": "a.yaml", "destination": "b.yaml", "external": true, "context": "{\"a\": 1}", "condition": "a == 1",
+                 "verbatim": ["name"]},
             ]},
             "updates": {
                 "regexReplacements": [{"file": "a", "regex": "b", "replacement": "c"}], "regexes": ["a"], "files": ["b"],
-                "yamlOverlays": [{"file": "a", "yaml": "b: 1", "listMerge": "APPEND", "listKey": "name"}],
+                "yamlOverlays": [{"file": "a", "yaml": "b: 1", "listMerge": "APPEND", "listKey": "name",
+                                  "document": {"index": 0, "kind": "Service", "name": "web"}}],
+                "edits": [{"file": "a", "format": "yaml", "document": {"index": 0, "kind": "Service", "name": "web"},
+                           "edit": {"op": "set", "path": "a.b", "value": 1}}],
                 "replaceTemplate": "c", "yq": ".", "matchStrategy": "ANY",
             },
             "deletes": {"files": ["old.yaml"], "folders": ["gone"]},
@@ -425,6 +443,14 @@ impl World {
             "connectionId": scm, "type": "GITEA", "owner": "acme", "hmac": canaries.plant("secret of a webhook of a git host"),
         });
         let hook = made(create, json!({"a": hook})).await;
+        let create = "mutation ($a: PrGovernanceAttributes!) { upsertPrGovernance(attributes: $a) { id } }";
+        let governance = json!({
+            "type": "WEBHOOK", "name": "board", "connectionId": scm, "projectId": t.project,
+            "configuration": {"webhook": {
+                "url": "https://governance.invalid", "secret": canaries.plant("secret of a governance"),
+            }},
+        });
+        let governance = made(create, json!({"a": governance})).await;
         let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
         let app = json!({
             "name": "app", "type": "GITHUB", "projectId": t.project, "repositories": ["acme/**"],
@@ -462,7 +488,7 @@ impl World {
             "configuration": {
                 "image": "tools/tofu", "version": "1.12", "tag": "1.12",
                 "hooks": [{"cmd": "tflint", "args": ["--format"], "afterStage": "INIT"}],
-                "terraform": {"parallelism": 4, "refresh": true, "approveEmpty": true, "tofu": true, "tofuRegistry": true},
+                "terraform": {"parallelism": 4, "refresh": true, "approveEmpty": true, "tofu": true, "tofuRegistry": false},
                 "terragrunt": {"parallelism": 4, "refresh": true, "approveEmpty": true},
                 "pulumi": {"parallel": 4, "refresh": true, "approveEmpty": true, "stack": "dev", "backendUrl": "file:///state"},
                 "ansible": {
@@ -555,6 +581,7 @@ impl World {
             ("fleet", fleet),
             ("fleet_part", fleet_part),
             ("hook", hook),
+            ("governance", governance),
             ("machine", account),
             ("credential", credential),
             ("registration", registration["id"].as_str().unwrap().to_owned()),

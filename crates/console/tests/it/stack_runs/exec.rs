@@ -72,6 +72,20 @@ async fn writing_a_stack_is_not_running_commands_in_it(database: TestDatabase) {
     assert_eq!(exec(&w, &runner, ls()).await.outcome(), "OK");
     let run = w.run(2, "PENDING").await;
     assert_eq!((&run["kind"], &run["phase"]), (&json!("COMMANDS"), &json!("PLAN")));
+    // The list of runs is of what it is asked for.
+    let list = "query ($id: ID, $of: [StackRunGroup!]) { \
+        infrastructureStack(id: $id) { runs(first: 10, of: $of) { edges { node { number } } } } }";
+    for (of, numbers) in [
+        (json!(["STACK"]), vec![1]),
+        (json!(["COMMANDS", "DRIFT"]), vec![2]),
+        (json!(["PULL_REQUEST"]), vec![]),
+        (json!([]), vec![2, 1]),
+        (Value::Null, vec![2, 1]),
+    ] {
+        let found = t.reader.data(list, json!({"id": w.stack, "of": of})).await;
+        let expected: Vec<Value> = numbers.iter().map(|number| json!({"node": {"number": number}})).collect();
+        assert_eq!(found["infrastructureStack"]["runs"]["edges"], json!(expected), "{of}");
+    }
     let job = w.take(&run, RunPhase::Plan, 0).await;
     assert_eq!(steps(&job.input().await), ["plan ls [-l,a b] deep"]);
     job.plan(0).await;

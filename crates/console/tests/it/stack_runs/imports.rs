@@ -25,7 +25,7 @@ const CREATE: &str = "mutation ($c: ID, $a: ServiceDeploymentAttributes!) {
 const UPDATE: &str = "mutation ($id: ID, $a: ServiceUpdateAttributes!) { updateServiceDeployment(id: $id, attributes: $a) { id } }";
 const SHOW: &str = "query ($id: ID) { serviceDeployment(id: $id) {
     imports { id sensitive stack { id name } outputs { name value json secret } } errors { source message } } }";
-const SECRET: &str = "s3cret-output-5d1c";
+pub(super) const SECRET: &str = "s3cret-output-5d1c";
 
 impl World {
     /// A service that imports the stack; its id.
@@ -39,7 +39,7 @@ impl World {
     }
 
     /// Run `number` of the stack is applied, and tells these outputs.
-    async fn gives(&self, number: u64, outputs: Value) {
+    pub(super) async fn gives(&self, number: u64, outputs: Value) {
         self.plans(number, 1).await;
         let run = self.run(number, "PENDING").await;
         let apply = self.take(&run, RunPhase::Apply, 0).await;
@@ -50,7 +50,7 @@ impl World {
     }
 
     /// One more run, with these outputs.
-    async fn gives_again(&self, number: u64, outputs: Value) {
+    pub(super) async fn gives_again(&self, number: u64, outputs: Value) {
         assert_eq!(self.trigger(&self.t.owner, false, false).await.outcome(), "OK");
         self.gives(number, outputs).await;
     }
@@ -66,13 +66,38 @@ impl World {
         .await
     }
 
+    /// The agent reports an error of the service that quotes the secret output.
+    pub(super) async fn quotes_the_secret(&self, spec: ServiceSpec) {
+        let error = ServiceError {
+            source: "sync".into(),
+            message: format!("the API server refuses {SECRET} at 10.0.0.1"),
+            warning: false,
+            terminal: false,
+            location: None,
+        };
+        let said = ReportedService {
+            id: spec.id,
+            revision_id: spec.revision_id,
+            sequence: spec.sequence,
+            sha: spec.sha,
+            applied: false,
+            destroyed: false,
+            components: None,
+            errors: vec![error],
+            metadata: None,
+            sync: SyncReport::default(),
+        };
+        let report = AgentReport { id: 1, services: vec![said], facts: None };
+        self.t.console.app().agent_report(&self.agent, report).await.unwrap();
+    }
+
     async fn set_imports(&self, by: &Person, service: &str, stacks: &[&str]) -> Answer {
         let imports: Vec<Value> = stacks.iter().map(|stack| json!({"stackId": stack})).collect();
         by.ask(UPDATE, json!({"id": service, "a": {"imports": imports}})).await
     }
 }
 
-fn outputs(address: &str) -> Value {
+pub(super) fn outputs(address: &str) -> Value {
     json!([
         {"name": "address", "value": address, "secret": false},
         {"name": "zones", "value": ["a", "b"], "secret": false},
@@ -113,27 +138,7 @@ async fn a_sensitive_output_is_masked_for_readers(database: TestDatabase) {
     let service = w.importer().await;
     w.gives(1, outputs("10.0.0.1")).await;
     let spec = w.told(&given("10.0.0.1")).await;
-    let error = ServiceError {
-        source: "sync".into(),
-        message: format!("the API server refuses {SECRET} at 10.0.0.1"),
-        warning: false,
-        terminal: false,
-        location: None,
-    };
-    let said = ReportedService {
-        id: spec.id,
-        revision_id: spec.revision_id,
-        sequence: spec.sequence,
-        sha: spec.sha,
-        applied: false,
-        destroyed: false,
-        components: None,
-        errors: vec![error],
-        metadata: None,
-        sync: SyncReport::default(),
-    };
-    let report = AgentReport { id: 1, services: vec![said], facts: None };
-    w.t.console.app().agent_report(&w.agent, report).await.unwrap();
+    w.quotes_the_secret(spec).await;
 
     let seen = async |by: &Person| by.data(SHOW, json!({"id": service})).await["serviceDeployment"].clone();
     let (owner, reader) = (seen(&w.t.owner).await, seen(&w.t.reader).await);

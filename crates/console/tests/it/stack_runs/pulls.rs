@@ -1,6 +1,8 @@
 //! Plans of stacks on pull requests, at a git host on loopback: what it is told, and what a fork finds.
 
 use plural_app::stack_pull_request::PullAddress;
+use plural_core::access::Actor;
+use plural_core::pull_request::{HostPullRequest, PrStatus};
 use plural_core::stack_run::RunPhase;
 use plural_testkit::{GitRemote, GitServer, ScmDialect, ScmServer, TestDatabase, each_database, eventually};
 use serde_json::{Value, json};
@@ -27,6 +29,7 @@ each_database!(
     one_that_its_host_deleted_reaches_no_stack,
     a_pull_request_is_judged_by_the_rules_of_the_branch_that_it_goes_to,
     forks_keep_no_plan_from_those_who_may_push,
+    whoever_has_the_console_merge_it_does_not_approve_its_run,
 );
 
 /// As somebody copies it out of a browser.
@@ -417,5 +420,62 @@ async fn forks_keep_no_plan_from_those_who_may_push(database: TestDatabase) {
     // It waits for none of them, and they wait for one another.
     assert_eq!(h.w.run(7, "PENDING").await["sha"], json!(sha));
     h.w.run(3, "QUEUED").await;
+    h.w.t.stop().await;
+}
+
+/// Nor where the last commit of the branch, which is what is known of it, does not change the stack's code, and another one is on top.
+async fn whoever_has_the_console_merge_it_does_not_approve_its_run(database: TestDatabase) {
+    let h = Hosted::new(&database, json!({"approval": true, "forbidSelfApproval": true})).await;
+    let (t, remote) = (&h.w.t, &h.w.remote);
+    let carol = t.admin.add_user("carol@example.com").await;
+    assert_eq!(h.w.update(json!({"writeBindings": [{"userId": carol.id}]})).await.outcome(), "OK");
+    h.w.plans(1, 1).await;
+    let run = h.w.run(1, "PENDING_APPROVAL").await;
+    assert_eq!(h.w.approve(&t.admin, &run, &run["plan"]["digest"]).await.outcome(), "OK");
+    h.w.applies(1).await;
+    h.w.run(1, "SUCCESSFUL").await;
+
+    h.push("feature", &[("infra/main.sh", "echo 2\n")]);
+    let head = h.push("feature", &[("docs/a.md", "two\n")]);
+    let number = h.host.open_from("feature", false);
+    let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
+    let automation = json!({
+        "name": "add", "title": "Add", "message": "Adds", "projectId": t.project, "connectionId": h.connection,
+    });
+    let automation = t.admin.data(create, json!({"a": automation})).await["createPrAutomation"]["id"].clone();
+    let told = HostPullRequest {
+        url: format!("http://127.0.0.1/plural/fleet/pulls/{number}"),
+        repository: h.host.repository().to_owned(),
+        branch: "feature".to_owned(),
+        title: "More".to_owned(),
+        status: PrStatus::Open,
+        labels: Vec::new(),
+    };
+    let app = t.console.app();
+    let automation = automation.as_str().unwrap().parse().unwrap();
+    let opened = app.pull_request_record(&app.ctx(Actor::System), automation, told).await.unwrap();
+    let id = opened.id.to_string();
+    let refresh = "mutation ($id: ID!) { refreshPullRequest(id: $id) { head readError } }";
+    let read = t.admin.data(refresh, json!({"id": id})).await["refreshPullRequest"].clone();
+    assert_eq!(read["head"], json!(head), "{read}");
+
+    // The host puts the branch on top of `main`, and somebody else is quick to put another one on top of that.
+    remote.set_ref("refs/heads/landed", "refs/heads/feature").unwrap();
+    let tip = remote.commit("landed").file("docs/b.md", "one\n").push().unwrap();
+    remote.set_ref("refs/heads/main", "refs/heads/landed").unwrap();
+    let merge = "mutation ($id: ID!) { mergePullRequest(id: $id, method: REBASE) { status } }";
+    let merged = t.admin.data(merge, json!({"id": id})).await["mergePullRequest"].clone();
+    assert_eq!(merged["status"], "MERGED", "{merged}");
+    let number = eventually(LONG, async || {
+        let runs = h.w.runs().await;
+        let found = runs.iter().find(|run| run["trigger"] == "COMMIT" && run["sha"] == json!(tip));
+        found.and_then(|run| run["number"].as_u64()).ok_or_else(|| format!("{runs:?}"))
+    })
+    .await;
+    h.w.plans(number, 1).await;
+    let run = h.w.run(number, "PENDING_APPROVAL").await;
+    let own = h.w.approve(&t.admin, &run, &run["plan"]["digest"]).await;
+    assert!(own.outcome() == "FORBIDDEN" && own.message().contains("merged a pull request"), "{own:?}");
+    assert_eq!(h.w.approve(&carol, &run, &run["plan"]["digest"]).await.outcome(), "OK");
     h.w.t.stop().await;
 }

@@ -5,11 +5,14 @@ use plural_core::stack_run::RunPhase;
 use plural_testkit::{TestDatabase, each_database};
 use serde_json::{Value, json};
 
+use super::policy::{NO_DELETES, planned, set};
 use super::world::{Harness, World};
 use crate::api_server::{Answer, Person};
 
 each_database!(
     a_job_says_how_far_it_is_and_concludes_nothing,
+    what_a_runner_found_is_shown,
+    what_a_runner_found_adds_to_what_rules_say,
     an_agent_sees_the_runs_of_its_cluster,
     an_apply_writes_contexts_of_its_project_and_nothing_else,
     the_actor_is_who_saves_the_stack,
@@ -113,6 +116,157 @@ async fn a_job_says_how_far_it_is_and_concludes_nothing(database: TestDatabase) 
     assert_eq!(changed.outcome(), "OK", "{changed:?}");
     assert_eq!(says(&job, &run["id"], "RUNNING").await.outcome(), "OK");
     w.run(2, "RUNNING").await;
+    // Nobody heard that its command began, and it may have: where it is lost, it is not tried again.
+    w.falls_silent().await;
+    w.tend().await;
+    let lost = w.run(2, "FAILED").await;
+    assert!(lost["error"].as_str().unwrap().contains("may have changed something"), "{lost}");
+    w.t.stop().await;
+}
+
+const FOUND: &str = "query ($id: ID!) { stackRun(id: $id) {
+  violations { title description severity policyId policyModule policyUrl refuses causes { resource } }
+  cost { currency monthly hourly pastMonthly diffMonthly resources { project name type monthly hourly } }
+  state { state { identifier resource name configuration links } }
+} }";
+
+fn violation(policy: &str) -> Value {
+    json!({
+        "severity": "HIGH", "policyId": policy, "policyUrl": "https://example.com/a", "policyModule": "builtin",
+        "title": "open to all", "description": "anybody may come in", "resolution": "close it",
+        "causes": [{
+            "resource": "aws_instance.a", "start": 3, "end": 5, "filename": "main.tf",
+            "lines": [{"content": "key = \"s3cret-line\"", "line": 3, "first": true, "last": false}],
+        }],
+    })
+}
+
+/// All that a runner of the original can send beside its plan is taken, and shown without values.
+async fn what_a_runner_found_is_shown(database: TestDatabase) {
+    let w = World::new(&database, json!({})).await;
+    let (run, harness) = taken(&w, 1, RunPhase::Plan).await;
+    let job = by(&w, &harness.token);
+    let cost = |scope: &str, monthly: f64| {
+        json!({
+            "resourceScope": scope, "projectName": "net", "name": "aws_instance.a", "resourceType": "aws_instance",
+            "hourlyCost": 0.5, "monthlyCost": monthly, "monthlyUsageCost": 1.0, "rawResource": "{\"a\": \"s3cret-raw\"}",
+        })
+    };
+    let resource = json!({
+        "identifier": "aws_instance.a", "resource": "aws_instance", "name": "a",
+        "configuration": "{\"key\": \"s3cret-value\"}", "links": ["aws_vpc.b"],
+    });
+    let attributes = json!({
+        "status": "RUNNING",
+        "state": {"plan": "1 to add", "planJson": "{}", "state": [resource]},
+        "violations": [violation("A")],
+        "infracostResources": [cost("breakdown", 0.1), cost("breakdown", 0.2), cost("past_breakdown", 7.0)],
+    });
+    let told = job.ask(SAYS, json!({"id": run["id"], "a": attributes})).await;
+    assert_eq!(told.outcome(), "OK", "{told:?}");
+    // Said again with another one, or with none, what was found stays.
+    for violations in [json!([violation("B")]), json!([])] {
+        let again = json!({"status": "RUNNING", "violations": violations});
+        assert_eq!(job.ask(SAYS, json!({"id": run["id"], "a": again})).await.outcome(), "OK");
+    }
+    let found = w.t.reader.data(FOUND, json!({"id": run["id"]})).await["stackRun"].clone();
+    let shown = |policy: &str| {
+        json!({
+            "title": "open to all", "description": "open to all\nanybody may come in\nmain.tf:3-5", "severity": "HIGH",
+            "policyId": policy, "policyModule": "runner", "policyUrl": "https://example.com/a", "refuses": false,
+            "causes": [{"resource": "aws_instance.a"}],
+        })
+    };
+    assert_eq!(found["violations"], json!([shown("A"), shown("B")]));
+    let one = |monthly: &str| json!({"project": "net", "name": "aws_instance.a", "type": "aws_instance", "monthly": monthly, "hourly": "0.5"});
+    assert_eq!(
+        found["cost"],
+        json!({
+            "currency": "", "monthly": "0.3", "hourly": "1", "pastMonthly": "7", "diffMonthly": null,
+            "resources": [one("0.1"), one("0.2")],
+        })
+    );
+    let kept = json!({
+        "identifier": "aws_instance.a", "resource": "aws_instance", "name": "a", "configuration": null,
+        "links": ["aws_vpc.b"],
+    });
+    assert_eq!(found["state"]["state"], json!([kept]));
+    assert!(!found.to_string().contains("s3cret"), "{found}");
+
+    let large = json!({"status": "RUNNING", "state": {"state": [{
+        "identifier": "a", "resource": "b", "name": "c", "links": ["x".repeat((1 << 20) + 1)],
+    }]}});
+    assert_eq!(job.ask(SAYS, json!({"id": run["id"], "a": large})).await.outcome(), "INVALID");
+    let odd = json!({"status": "RUNNING", "infracostResources": [cost("other", 1.0)]});
+    let odd = job.ask(SAYS, json!({"id": run["id"], "a": odd})).await;
+    assert!(odd.outcome() == "INVALID" && odd.message().contains("past_breakdown"), "{odd:?}");
+
+    // What there is when it has applied takes the place of what there was.
+    assert_eq!(job.ask(ENDS, json!({"id": run["id"], "a": {"status": "SUCCESSFUL"}})).await.outcome(), "OK");
+    let (run, harness) = taken(&w, 1, RunPhase::Apply).await;
+    let job = by(&w, &harness.token);
+    assert_eq!(says(&job, &run["id"], "RUNNING").await.outcome(), "OK");
+    let late = json!({"status": "RUNNING", "violations": [violation("C")]});
+    assert_eq!(job.ask(SAYS, json!({"id": run["id"], "a": late})).await.outcome(), "CONFLICT");
+    // When it ends, it ends.
+    let ended = json!({
+        "status": "SUCCESSFUL", "state": {"state": []}, "violations": [violation("C")],
+        "infracostResources": [cost("breakdown", 9.0)],
+    });
+    assert_eq!(job.ask(ENDS, json!({"id": run["id"], "a": ended})).await.outcome(), "OK");
+    w.run(1, "SUCCESSFUL").await;
+    let found = w.t.reader.data(FOUND, json!({"id": run["id"]})).await["stackRun"].clone();
+    assert_eq!(found["state"]["state"], json!([]));
+    assert_eq!(found["violations"], json!([shown("A"), shown("B")]));
+    assert_eq!(found["cost"]["monthly"], "0.3");
+
+    // Neither does too much keep it from ending.
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    let (run, harness) = taken(&w, 2, RunPhase::Plan).await;
+    let job = by(&w, &harness.token);
+    assert_eq!(says(&job, &run["id"], "RUNNING").await.outcome(), "OK");
+    let mut many = violation("A");
+    let place = |at: u32| json!({"resource": format!("aws_instance.n{at}"), "start": 1, "end": 1});
+    many["causes"] = (0..600).map(place).collect();
+    let mut large = large;
+    large["status"] = json!("FAILED");
+    large["violations"] = json!([many]);
+    let ended = job.ask(SAYS, json!({"id": run["id"], "a": large})).await;
+    assert_eq!(ended.outcome(), "OK", "{ended:?}");
+    w.run(2, "FAILED").await;
+    let found = w.t.reader.data(FOUND, json!({"id": run["id"]})).await["stackRun"]["violations"].clone();
+    let found = found.as_array().unwrap();
+    assert!(found.iter().any(|one| one["description"].as_str().unwrap().contains("left out")), "{found:?}");
+    assert_eq!(found.len(), 500);
+    w.t.stop().await;
+}
+
+/// Where rules check a plan, what a runner found is judged with what they say, and clears nothing of it.
+async fn what_a_runner_found_adds_to_what_rules_say(database: TestDatabase) {
+    let w = World::new(&database, json!({"type": "TERRAFORM", "approval": true, "manageState": false})).await;
+    assert_eq!(set(&w.t.owner, &w, &[("a.rego", NO_DELETES)]).await.outcome(), "OK");
+    let found = async |run: &Value| {
+        let found = w.t.reader.data(FOUND, json!({"id": run["id"]})).await["stackRun"]["violations"].clone();
+        let all: Vec<Value> = found.as_array().unwrap().clone();
+        all.into_iter().map(|one| json!([one["policyModule"], one["refuses"]])).collect::<Vec<_>>()
+    };
+    for (number, action, violations, expected) in [
+        (1, "create", json!([violation("A")]), json!([["runner", true], ["project", false]])),
+        (2, "delete", json!([]), json!([["project", true], ["project", false]])),
+    ] {
+        if number > 1 {
+            assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+        }
+        let (run, harness, _) = planned(&w, number, action).await;
+        let said = json!({"status": "RUNNING", "violations": violations});
+        let told = by(&w, &harness.token).ask(SAYS, json!({"id": run["id"], "a": said})).await;
+        assert_eq!(told.outcome(), "OK", "{told:?}");
+        assert_eq!(harness.done(true).await, 204);
+        let failed = w.run(number, "FAILED").await;
+        assert!(failed["error"].as_str().unwrap().contains("policy refused the plan"), "{failed}");
+        assert_eq!(json!(found(&run).await), expected, "{number}");
+    }
+    w.t.stop().await;
 }
 
 async fn an_agent_sees_the_runs_of_its_cluster(database: TestDatabase) {

@@ -42,6 +42,12 @@ fn lock(id: &str) -> Vec<u8> {
 }
 
 impl World {
+    /// Who holds the state.
+    async fn holder(&self) -> Value {
+        let ask = "query ($id: ID) { infrastructureStack(id: $id) { lock { who fence } } }";
+        self.t.owner.data(ask, json!({"id": self.stack})).await["infrastructureStack"]["lock"].clone()
+    }
+
     /// A call at the door of states.
     pub(super) async fn state(&self, token: &str, method: &str, query: &str, body: Vec<u8>) -> u16 {
         let url = self.t.url(&format!("/v1/stacks/{}/state{query}", self.stack));
@@ -106,7 +112,7 @@ async fn a_run_reaches_the_state_of_its_own_stack(database: TestDatabase) {
 
     let run = w.run(1, "PENDING").await;
     let apply = w.take(&run, RunPhase::Apply, 0).await;
-    apply.input().await;
+    apply.begins().await;
     // The lock of a person is not the run's to end, whether it names it or not.
     let owner = w.t.owner.token.clone().unwrap();
     assert_eq!(w.state(&owner, "LOCK", "", lock("mine")).await, 200);
@@ -118,6 +124,7 @@ async fn a_run_reaches_the_state_of_its_own_stack(database: TestDatabase) {
     assert_eq!(w.state(&apply.state_token(), "LOCK", "", lock("one")).await, 200);
     let held = w.known(&w.t.owner).await["lock"].clone();
     assert_eq!(held, json!({"id": "one", "author": format!("run:{}", id_of(&run))}));
+    assert_eq!(w.holder().await, json!({"who": "harness@pod (apply, Job 1)", "fence": 2}));
     assert_eq!(w.state(&apply.state_token(), "POST", "?ID=one", state(1)).await, 200);
     // Its Pod is gone, and with it whoever could give the lock back.
     w.says(&apply, ReportedRunState::Gone, "the node is gone").await;
@@ -136,8 +143,9 @@ async fn a_run_reaches_the_state_of_its_own_stack(database: TestDatabase) {
     let run = w.run(2, "PENDING").await;
     let apply = w.take(&run, RunPhase::Apply, 0).await;
     w.says(&apply, ReportedRunState::Created, "").await;
-    apply.input().await;
+    apply.begins().await;
     assert_eq!(w.state(&apply.state_token(), "LOCK", "", lock("two")).await, 200);
+    assert_eq!(w.holder().await["who"], "harness@pod (apply, Job 1, plural-runs/job)");
     w.falls_silent().await;
     w.tend().await;
     w.run(2, "FAILED").await;

@@ -188,6 +188,13 @@ impl World {
         }
     }
 
+    /// As many as it takes until an agent has had its time: each counts as five seconds at least.
+    pub(super) async fn tend_long(&self) {
+        for _ in 0..185 {
+            self.t.console.app().stack_runs_tend().await.unwrap();
+        }
+    }
+
     /// The agent and the harness of all runs were heard of long ago.
     pub(super) async fn falls_silent(&self) {
         self.t.sql("UPDATE stack_runs SET heartbeat_at = '2020-01-01T00:00:00+00:00'").await;
@@ -252,6 +259,15 @@ impl Harness {
         let (status, body) = self.get("input").await;
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
         serde_json::from_slice(&body).unwrap()
+    }
+
+    /// Gets its input, and says that its first command that changes something begins.
+    pub(super) async fn begins(&self) {
+        let input = self.input().await;
+        let mut steps = input["steps"].as_array().unwrap().iter();
+        let step = steps.find(|step| step["stage"] == "apply" || step["stage"] == "destroy").unwrap();
+        let path = format!("steps/{}", step["index"]);
+        assert_eq!(self.says(&path, json!({"status": "running", "exitCode": null})).await.0, 200);
     }
 
     pub(super) async fn beat(&self) -> (u16, Value) {

@@ -2,13 +2,13 @@
 
 /// A file that a page shows.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Shown {
-    pub(super) path: String,
-    pub(super) text: String,
+pub(crate) struct Shown {
+    pub(crate) path: String,
+    pub(crate) text: String,
 }
 
 /// The files and the commands of a page, each in the order of the page.
-pub(super) fn read(page: &str) -> (Vec<Shown>, Vec<String>) {
+pub(crate) fn read(page: &str) -> (Vec<Shown>, Vec<String>) {
     let (mut files, mut commands) = (Vec::new(), Vec::new());
     let mut lines = page.lines();
     while let Some(line) = lines.next() {

@@ -1,4 +1,5 @@
-//! What the pages take for granted, and which of their commands are not run, and why.
+//! What the pages take for granted, and which of their commands are not run, and why. Those are parsed at least, as all of them are: by
+//! `documented` of the program.
 
 /// How a page is followed.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,6 +36,7 @@ pub(super) const EVERYWHERE: &[(&str, &str)] = &[
 const SERVES: &str =
     "it runs until it is stopped: `start` of the console's tests, `first_password` and `door` start it";
 const RUNS: &str = "it needs a cluster that runs the Pods of a run: `stack_runs` takes a stack through its life with OpenTofu itself";
+const TUTORIAL: &str = "it needs a cluster that runs the Pods of a run: `stack_runs::tutorial` types each of them, with OpenTofu itself";
 const BUILDS: &str = "it builds or tests this repository";
 
 /// Every page with commands, in the order in which they are followed: all in one fleet.
@@ -148,7 +150,11 @@ pub(super) const PAGES: &[Followed] = &[
                  data: {key: as it was, old: not in git}\\n' > settings.yaml",
         ..NOTHING
     },
-    Followed { page: "docs/contexts.md", before: "gone blue/web", ..NOTHING },
+    Followed {
+        page: "docs/contexts.md",
+        before: "gone blue/web; plural cd stacks create vpc && plural cd stacks create shared-db",
+        ..NOTHING
+    },
     Followed {
         page: "docs/dependencies.md",
         before: "gone blue/web; plural cd services create green/queue --repository @REPOSITORY@ --ref main --folder queue --wait",
@@ -206,7 +212,16 @@ pub(super) const PAGES: &[Followed] = &[
         fails: &[("plural health -f - <<", 1), ("plural health -f widget.yaml --script broken.lua", 1)],
         ..NOTHING
     },
-    Followed { page: "docs/writing-pr-automations.md", ..NOTHING },
+    Followed {
+        page: "docs/writing-pr-automations.md",
+        before: "printf a-token > token.txt && \
+                 plural cd scm-connections create writer --type github --repository 'acme/*' --token-file token.txt",
+        swaps: &[
+            ("--connection github", "--connection writer"),
+            ("https://github.com/acme/scaffolds.git", "@REPOSITORY@"),
+        ],
+        ..NOTHING
+    },
     Followed { page: "docs/coming-from-backstage.md", ..NOTHING },
     Followed { page: "docs/house.md", not_run: &[("cargo xtask", BUILDS)], ..NOTHING },
     Followed {
@@ -216,7 +231,7 @@ pub(super) const PAGES: &[Followed] = &[
             ("--limit 50 > token.txt", "--limit 50 --password-stdin < $PAGE/password > token.txt"),
         ],
         not_run: &[
-            ("cargo build", BUILDS),
+            ("cargo xtask release", BUILDS),
             ("install -m", "it would put a program among those of this machine"),
             (
                 "plural console reset-password",
@@ -290,6 +305,8 @@ pub(super) const PAGES: &[Followed] = &[
             ("plural pr refresh", "a git host is asked"),
             ("plural pr merge", "a git host is asked"),
             ("plural pr close", "a git host is asked"),
+            ("plural pr windows", "nothing is opened without a git host: `pull_request_merge` has one"),
+            ("curl", "token and address are the reader's: `scm_api` sends these requests"),
         ],
         ..NOTHING
     },
@@ -297,21 +314,45 @@ pub(super) const PAGES: &[Followed] = &[
         page: "docs/pr-plans.md",
         not_run: &[
             ("plural pr plan", "agents of clusters are asked"),
+            ("plural pr preview", "a git host is asked: `fleet_previews` has one"),
             ("plural pr release", "a pull request of a fork is needed"),
         ],
         ..NOTHING
     },
     Followed {
         page: "docs/pr-tutorial.md",
-        before: "printf @GITEA_TOKEN@ > token.txt",
-        swaps: &[("--base-url https://gitea.example.com", "--api-url @GITEA@")],
-        not_run: &[
-            ("git", "the git host of this test speaks its API alone, and has these commits"),
+        // What the page shows of its copy is put there once that is cloned. No host tells this console of a merge: it looks by itself.
+        before: "printf @GITEA_TOKEN@ > token.txt && mv fleet written",
+        swaps: &[
+            ("git clone https://gitea.example.com/plural/fleet.git", "git clone @GITEA_PUSH@"),
+            ("https://gitea.example.com/plural/fleet.git", "@GITEA_CLONE@"),
+            ("--base-url https://gitea.example.com", "--api-url @GITEA@"),
+            ("'plural/*'", "'@GITEA_OWNER@/*'"),
+            ("identifier: plural/fleet", "identifier: @GITEA_OWNER@/fleet"),
+            ("--owner plural", "--owner @GITEA_OWNER@"),
+        ],
+        just_before: &[
+            ("plural pr test", "cp -r written/templates fleet/"),
             (
-                "plural cd services",
-                "it has no git: `pull_requests` takes a merge to its service at Gitea itself",
+                "git -C fleet add",
+                "git -C fleet config user.email ada@example.com && git -C fleet config user.name Ada",
+            ),
+            (
+                "plural cd services describe blue/apps",
+                "pull=$(plural pr list --status open --query 'Add shop' -o jsonpath='{.items[0].id}') && \
+                 until plural pr merge \"$pull\" --yes; do plural pr refresh \"$pull\"; sleep 0.2; done && \
+                 until kubectl --context blue -n apps get configmap shop; do sleep 0.2; done",
             ),
         ],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/pr-governance.md",
+        before: "gone blue/apps && printf a-token > token.txt && printf 0123456789abcdef > board.secret && \
+                 plural cd scm-connections create approver --type github --repository 'acme/*' --token-file token.txt && \
+                 plural cd scm-connections create opener --type github --repository 'acme/*' --token-file token.txt && \
+                 echo '{name: add-reviewed, identifier: acme/shop, title: Add it, message: Adds it}' > reviewed.yaml && \
+                 plural pr automations create --file reviewed.yaml --connection opener",
         ..NOTHING
     },
     Followed {
@@ -346,6 +387,13 @@ pub(super) const PAGES: &[Followed] = &[
             "plural cd scm-webhooks create",
             "plural cd scm-connections create github --type github --token-file token.txt",
         )],
+        not_run: &[
+            (
+                "plural cd scm-webhooks register",
+                "a git host is asked: `scm_webhooks` of the console's tests has one",
+            ),
+            ("plural cd scm-webhooks unregister", "a git host is asked"),
+        ],
         ..NOTHING
     },
     Followed {
@@ -410,7 +458,7 @@ pub(super) const PAGES: &[Followed] = &[
     },
     Followed {
         page: "docs/stack-tutorial.md",
-        not_run: &[("git", RUNS), ("echo", RUNS), ("plural", RUNS)],
+        not_run: &[("git", TUTORIAL), ("echo", TUTORIAL), ("plural", TUTORIAL)],
         ..NOTHING
     },
     Followed { page: "docs/stacks.md", not_run: &[("plural cd stacks", RUNS)], ..NOTHING },

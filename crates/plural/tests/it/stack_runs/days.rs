@@ -34,7 +34,7 @@ pub(super) const HOLD: &str =
 pub(super) const SAY: &str = "echo \"$1\"\n";
 
 /// A stack whose command of `stage` waits for its FIFO.
-async fn holding(world: &World, stage: &str, more: Value) -> anyhow::Result<String> {
+pub(super) async fn holding(world: &World, stage: &str, more: Value) -> anyhow::Result<String> {
     world.remote.push_files([("shop/hold.sh", HOLD), ("shop/say.sh", SAY)])?;
     let command = |stage: &str, script: &str| json!({"stage": stage, "cmd": "sh", "args": [script, stage]});
     let mut commands = vec![command("PLAN", "say.sh"), command("APPLY", "say.sh")];
@@ -91,10 +91,33 @@ async fn a_harness_that_is_killed_before_it_applies_changes_nothing(
     world.release(&run).await?;
     let waits = world.until(&json!({"id": run}), "PENDING_APPROVAL").await;
     world.approve(&waits).await?;
-    world.prints(&run, "APPLY", "it holds").await;
+    // It is tried again, by another Job each time.
+    let mut last = world.prints(&run, "APPLY", "it holds").await["job"].clone();
     world.kill_harness(&run).await;
-    let failed = world.until(&waits, "FAILED").await;
+    for _ in 1..3 {
+        last = eventually(PATIENCE, async || {
+            let held = world.prints(&run, "APPLY", "it holds").await;
+            let is_another = held["job"] != last && !held["job"].is_null();
+            if is_another { Ok(held["job"].clone()) } else { Err(world.told(&held)) }
+        })
+        .await;
+        world.kill_harness(&run).await;
+    }
+    let failed = world.fails(&waits, &["3 times in a row; nothing was applied"]).await;
+    assert!(!failed["error"].to_string().contains("may have changed"), "{}", world.told(&failed));
     assert!(!World::printed(&failed).contains("APPLY"), "{}", world.told(&failed));
+
+    // One that lives does all of it, once.
+    let waits = json!({"id": world.trigger(&stack).await?});
+    world.release(waits["id"].as_str().unwrap_or_default()).await?;
+    let waits = world.until(&waits, "PENDING_APPROVAL").await;
+    world.approve(&waits).await?;
+    let run = waits["id"].as_str().unwrap_or_default();
+    world.prints(run, "APPLY", "it holds").await;
+    world.kill_harness(run).await;
+    world.release(run).await?;
+    let done = world.until(&waits, "SUCCESSFUL").await;
+    assert_eq!(World::printed(&done).matches("APPLY").count(), 1, "{}", world.told(&done));
     world.end();
     Ok(())
 }

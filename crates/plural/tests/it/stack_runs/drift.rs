@@ -1,4 +1,4 @@
-//! Drift of what a real provider made: a file that somebody edits by hand.
+//! What real providers made, from a mirror instead of a registry: also drift of it, a file that somebody edits by hand.
 
 use std::{
     env::consts::{ARCH, OS},
@@ -13,23 +13,35 @@ use super::world::{PATIENCE, World};
 one_database!(
     sqlite,
     "what is found in a plan is tested on both: here it is the plan of a real tool";
-    a_file_that_somebody_edits_is_drift
+    a_file_that_somebody_edits_is_drift,
+    resources_of_two_providers_are_applied_in_their_order
 );
 
 /// Where the tool finds the provider instead of a registry.
-const REGISTRY: &str = "plural.test";
+pub(super) const REGISTRY: &str = "plural.test";
 
-/// A mirror of one provider below `folder`, and the settings of the tool that name it.
-fn mirror(folder: &Path, provider: &Path) -> anyhow::Result<PathBuf> {
+/// The providers of these tests, and their versions: see `tools/`.
+pub(super) const LOCAL: (&str, &str) = ("local", "1.4.0");
+const TIME: (&str, &str) = ("time", "0.14.2");
+
+/// The program of a provider, said on stderr where this machine has none.
+fn program_of((name, _): (&str, &str)) -> Option<PathBuf> {
+    program_or_report(&format!("terraform-provider-{name}"))
+}
+
+/// A mirror of providers below `folder`, and the settings of the tool that name it.
+pub(super) fn mirror(folder: &Path, providers: &[((&str, &str), PathBuf)]) -> anyhow::Result<PathBuf> {
     let machine = match ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
         other => other,
     };
     let mirror = folder.join("mirror");
-    let place = mirror.join(format!("{REGISTRY}/hashicorp/local/1.4.0/{OS}_{machine}"));
-    std::fs::create_dir_all(&place)?;
-    std::fs::copy(provider, place.join("terraform-provider-local_v1.4.0"))?;
+    for ((name, version), program) in providers {
+        let place = mirror.join(format!("{REGISTRY}/hashicorp/{name}/{version}/{OS}_{machine}"));
+        std::fs::create_dir_all(&place)?;
+        std::fs::copy(program, place.join(format!("terraform-provider-{name}_v{version}")))?;
+    }
     let settings = folder.join("tofurc");
     let text = format!(
         "provider_installation {{\n  filesystem_mirror {{\n    path    = \"{}\"\n    include = [\"{REGISTRY}/*/*\"]\n  }}\n}}\n",
@@ -49,13 +61,11 @@ fn configuration(file: &Path) -> String {
 
 /// On the real control plane: the runner of simulated clusters keeps commands from files outside of their folder.
 async fn a_file_that_somebody_edits_is_drift(database: TestDatabase) -> anyhow::Result<()> {
-    let (Some(_), Some(provider)) =
-        (program_or_report("tofu"), program_or_report("terraform-provider-local"))
-    else {
+    let (Some(_), Some(local)) = (program_or_report("tofu"), program_of(LOCAL)) else {
         return Ok(());
     };
     let Some(world) = World::real(&database).await? else { return Ok(()) };
-    let settings = mirror(world.home.path(), &provider)?;
+    let settings = mirror(world.home.path(), &[(LOCAL, local)])?;
     let file = world.home.path().join("made");
     world.remote.push_files([("infra/main.tf", configuration(&file))])?;
     let more = json!({
@@ -102,6 +112,52 @@ async fn a_file_that_somebody_edits_is_drift(database: TestDatabase) -> anyhow::
         if found["driftStatus"] == "IN_SYNC" { Ok(()) } else { Err(format!("{found}")) }
     })
     .await;
+    world.end();
+    Ok(())
+}
+
+/// One resource of each, of which one needs what the other is made with.
+fn two_providers(file: &Path) -> String {
+    let required: String = [LOCAL, TIME]
+        .map(|(name, version)| {
+            format!("    {name} = {{\n      source  = \"{REGISTRY}/hashicorp/{name}\"\n      version = \"{version}\"\n    }}\n")
+        })
+        .concat();
+    format!(
+        "terraform {{\n  required_providers {{\n{required}  }}\n}}\n\n\
+         resource \"time_static\" \"made\" {{\n  rfc3339 = \"2026-01-02T03:04:05Z\"\n}}\n\n\
+         resource \"local_file\" \"one\" {{\n  filename = \"{}\"\n  content  = \"made at ${{time_static.made.unix}}\"\n}}\n",
+        file.display()
+    )
+}
+
+/// On the real control plane, as above.
+async fn resources_of_two_providers_are_applied_in_their_order(database: TestDatabase) -> anyhow::Result<()> {
+    let (Some(_), Some(local), Some(time)) = (program_or_report("tofu"), program_of(LOCAL), program_of(TIME))
+    else {
+        return Ok(());
+    };
+    let Some(world) = World::real(&database).await? else { return Ok(()) };
+    let settings = mirror(world.home.path(), &[(LOCAL, local), (TIME, time)])?;
+    let file = world.home.path().join("made");
+    world.remote.push_files([("infra/main.tf", two_providers(&file))])?;
+    let more = json!({
+        "manageState": true,
+        "environment": [{"name": "TF_CLI_CONFIG_FILE", "value": settings.display().to_string()}],
+    });
+    let stack = world.stack("TERRAFORM", "infra", more).await?;
+    let run = world.planned(&stack, None).await;
+    assert_eq!(run["plan"]["add"], 2, "{}", world.told(&run));
+    assert!(!file.exists(), "it was only planned");
+    world.approve(&run).await?;
+    let done = world.until(&run, "SUCCESSFUL").await;
+    assert_eq!(std::fs::read_to_string(&file)?, "made at 1767323045", "{}", world.told(&done));
+    assert_eq!(world.known(&stack).await?["stateVersion"]["resources"], 2, "{}", world.told(&done));
+
+    // Time is what the resource says: nothing is left to do.
+    let next = json!({"id": world.trigger(&stack).await?});
+    let next = world.until(&next, "SUCCESSFUL").await;
+    assert_eq!((&next["plan"]["add"], &next["phase"]), (&json!(0), &json!("PLAN")), "{}", world.told(&next));
     world.end();
     Ok(())
 }

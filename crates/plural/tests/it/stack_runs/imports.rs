@@ -7,7 +7,10 @@ use serde_json::json;
 
 use super::world::{PATIENCE, World};
 
-each_database!(outputs_land_in_objects_on_a_simulated_cluster);
+each_database!(
+    outputs_land_in_objects_on_a_simulated_cluster,
+    a_context_takes_outputs_and_its_service_follows_them,
+);
 one_database!(
     sqlite,
     "the cluster is what is different here: the simulated one has each database";
@@ -120,6 +123,81 @@ async fn outputs(mut world: World) -> anyhow::Result<()> {
     })
     .await;
     holds(&world, &maps, "second", "s3cr3t-second".len()).await;
+    world.end();
+    Ok(())
+}
+
+const TAKEN: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: given}\ndata:\n  \
+    word: {{ contexts.infra.given }}\n  \
+    second: {{ contexts.infra.zones[1] | upcase }}\n  \
+    size: \"{{ contexts.infra.hidden | size }}\"\n";
+
+/// The same by a context: it shows none of the outputs, and its service is rendered anew when they change.
+async fn a_context_takes_outputs_and_its_service_follows_them(database: TestDatabase) -> anyhow::Result<()> {
+    if program_or_report("tofu").is_none() {
+        return Ok(());
+    }
+    let world = World::simulated(&database).await?;
+    world.place.namespace(NAMESPACE).await?;
+    world
+        .remote
+        .push_files([("infra/main.tf", configuration("one")), ("app/map.yaml.liquid", TAKEN.to_owned())])?;
+    let stack = world.stack("TERRAFORM", "infra", json!({"manageState": true})).await?;
+    let run = world.planned(&stack, None).await;
+
+    let save =
+        "mutation ($a: ServiceContextAttributes!) { saveServiceContext(name: \"infra\", attributes: $a) {
+        id configuration imports { name output sensitive stack { id } } } }";
+    let imports = json!([
+        {"stackId": stack, "output": "word", "name": "given"}, {"stackId": stack, "output": "zones"},
+        {"stackId": stack, "output": "hidden", "sensitive": true},
+    ]);
+    let attributes = json!({"configuration": {"given": "none"}, "imports": imports});
+    let saved = world.admin.data(save, json!({"a": attributes})).await?["saveServiceContext"].clone();
+    assert_eq!(saved["imports"][2]["stack"]["id"], json!(stack), "{saved}");
+
+    // Before the first apply the key of the document stands there; what has none is missing, and the service says so.
+    let create = "mutation ($c: ID, $a: ServiceDeploymentAttributes!) {
+        createServiceDeployment(clusterId: $c, attributes: $a) { id } }";
+    let attributes = json!({
+        "name": "app", "namespace": NAMESPACE, "repositoryId": world.repository,
+        "git": {"ref": "main", "folder": "app"}, "contextBindings": [{"contextId": saved["id"]}],
+        "syncConfig": {"createNamespace": false},
+    });
+    let made = world.admin.data(create, json!({"c": world.cluster, "a": attributes})).await?;
+    let service = made["createServiceDeployment"]["id"].as_str().unwrap_or_default().to_owned();
+    let errors = "query ($id: ID) { serviceDeployment(id: $id) { errors { source message } } }";
+    eventually(PATIENCE, async || {
+        let told = world.admin.data(errors, json!({"id": service})).await;
+        let told = told.map_err(|error| format!("{error:#}"))?.to_string();
+        told.contains("zones").then_some(()).ok_or(told)
+    })
+    .await;
+
+    world.approve(&run).await?;
+    world.until(&run, "SUCCESSFUL").await;
+    let maps: Api<ConfigMap> = Api::namespaced(world.place.client().await?, NAMESPACE);
+    holds(&world, &maps, "one", "s3cr3t-one".len()).await;
+    // The service gets its first revision before the first commit is fetched: by now what it holds is of its newest.
+    let revision = "query ($id: ID) { serviceDeployment(id: $id) { revision { id } } }";
+    let settled = world.admin.data(revision, json!({"id": service})).await?;
+
+    let second = world.remote.push_files([("infra/main.tf", configuration("second"))])?;
+    let run = world.planned(&stack, Some(&second)).await;
+    world.approve(&run).await?;
+    world.until(&run, "SUCCESSFUL").await;
+    holds(&world, &maps, "second", "s3cr3t-second".len()).await;
+    assert_eq!(
+        world.admin.data(revision, json!({"id": service})).await?,
+        settled,
+        "outputs are no part of a revision"
+    );
+
+    // Nobody is shown a value by the context, the sensitive one least of all.
+    let read = "query { serviceContext(name: \"infra\") { configuration secretNames imports { name output sensitive } } }";
+    let shown = world.admin.data(read, json!({})).await?.to_string()
+        + &world.plural("cd contexts get infra -o json").await?;
+    assert!(shown.contains("hidden") && !shown.contains("s3cr3t") && !shown.contains("second"), "{shown}");
     world.end();
     Ok(())
 }

@@ -149,9 +149,17 @@ pub(super) async fn is_gone(world: &World, stack: &str) {
     .await;
 }
 
+/// Commands that say what they are told, and where they are to write outputs, write these.
+fn saying(outputs: &str) -> String {
+    format!(
+        "echo \"$1 for $WHOM\"\nif test -n \"${{PLURAL_OUTPUTS-}}\"; then echo '{outputs}' >\"$PLURAL_OUTPUTS\"; fi\n"
+    )
+}
+
 async fn commands_of_a_stack_of_its_own(database: TestDatabase) -> anyhow::Result<()> {
     let world = World::simulated(&database).await?;
-    world.remote.push_files([("shop/say.sh", "echo \"$1 for $WHOM\"\n")])?;
+    let outputs = r#"{"word": "given", "hidden": {"value": "s3cr3t-given", "sensitive": true}}"#;
+    world.remote.push_files([("shop/say.sh", saying(outputs))])?;
     let command = |stage: &str, word: &str| json!({"stage": stage, "cmd": "sh", "args": ["say.sh", word]});
     let more = json!({
         "commands": [command("PLAN", "planned"), command("APPLY", "applied")],
@@ -166,6 +174,24 @@ async fn commands_of_a_stack_of_its_own(database: TestDatabase) -> anyhow::Resul
     world.approve(&run).await?;
     let run = world.until(&run, "SUCCESSFUL").await;
     assert!(World::printed(&run).contains("applied for everybody"), "{}", world.told(&run));
+    let told = |known: &Value| {
+        let mut outputs = known["output"].as_array().cloned().unwrap_or_default();
+        outputs.sort_by_key(|output| output["name"].to_string());
+        outputs
+    };
+    let given = [
+        json!({"name": "hidden", "value": "s3cr3t-given", "secret": true}),
+        json!({"name": "word", "value": "given", "secret": false}),
+    ];
+    assert_eq!(told(&world.known(&stack).await?), given, "{}", world.told(&run));
+
+    // What is no JSON is told, and the outputs stay as they were.
+    let sha = world.remote.push_files([("shop/say.sh", saying("word: s3cr3t-other"))])?;
+    let run = world.planned(&stack, Some(&sha)).await;
+    world.approve(&run).await?;
+    let run = world.fails(&run, &["the apply itself succeeded", "is no JSON", "may have changed"]).await;
+    assert!(!run.to_string().contains("s3cr3t-other"), "{}", world.told(&run));
+    assert_eq!(told(&world.known(&stack).await?), given, "{}", world.told(&run));
 
     // Undone by its own commands, on demand.
     let destroy = "mutation ($id: ID!) { triggerRun(id: $id, destroy: true) { id } }";
@@ -174,6 +200,7 @@ async fn commands_of_a_stack_of_its_own(database: TestDatabase) -> anyhow::Resul
     world.approve(&run).await?;
     let run = world.until(&run, "SUCCESSFUL").await;
     assert!(World::printed(&run).contains("undone for everybody"), "{}", world.told(&run));
+    assert!(told(&world.known(&stack).await?).is_empty(), "nothing is left that could have outputs");
     world.end();
     Ok(())
 }

@@ -117,6 +117,13 @@ impl Place {
         }
     }
 
+    /// The node loses its power, where there is one: its processes are gone, and its Pods stay as they were told last.
+    pub(super) async fn lose_power(&mut self) {
+        if let Self::Real { node, .. } = self {
+            node.lose_power().await;
+        }
+    }
+
     /// What its processes wrote, for the message of a test that fails.
     pub(super) fn logs(&self) -> String {
         match self {

@@ -25,7 +25,7 @@ enum Tool {
     Commands,
 }
 
-const DAY: [&str; 7] = ["signsIn", "makes", "reads", "approves", "looks", "sees", "destroys"];
+const DAY: [&str; 8] = ["signsIn", "makes", "reads", "approves", "looks", "sees", "hears", "destroys"];
 const KEYS: [&str; 1] = ["byKeys"];
 
 async fn a_stack_is_made_read_approved_and_destroyed(database: TestDatabase) -> anyhow::Result<()> {

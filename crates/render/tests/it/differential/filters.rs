@@ -236,7 +236,7 @@ const TIMES: &[(&str, &str)] = &[
     ("'-24h' | mustDateModify: t | htmlDate", "mustDateModify \"-24h\" $t | htmlDate"),
 ];
 
-/// What makes another thing each time, or depends on the clock: the scaffold's tests look at what it makes.
+/// What makes another thing each time, or depends on the clock: the scaffold's tests look at what it makes (`filters.rs`, `certificates.rs`).
 const CHANCE: &[&str] = &[
     "ago",
     "bcrypt",

@@ -60,12 +60,15 @@ async fn planned(w: &World<'_>) -> (FleetPlan, FleetPartId) {
     let found = FleetFound {
         sha: "c0ffee".to_owned(),
         message: "one".to_owned(),
+        base_sha: None,
+        is_merged: false,
         untouched: 0,
         composed: 0,
         omitted: 0,
         deadline: at,
     };
-    let asked = FleetAsked { found, reached: vec![FleetReached { part, candidate: None }] };
+    let reached = vec![FleetReached { part, candidate: None }];
+    let asked = FleetAsked { found, reached, stacks: Vec::new() };
     w.door.database.fleet_plan_asked(plan.id, &asked, &[], at).await.unwrap();
     (plan, id)
 }

@@ -38,6 +38,7 @@ async fn new(w: &World<'_>) -> NewPrAutomation {
             message: Some("Adds it".to_owned()),
             ..PrAutomationSpecChange::default()
         },
+        merge_windows: None,
         bindings: BindingsChange::default(),
     }
 }

@@ -29,7 +29,13 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 async fn ask(w: &World<'_>) -> PrInstanceAsk {
-    PrInstanceAsk { id: instance(w).await.id, context: serde_json::Map::new(), allow_conflicts: false }
+    PrInstanceAsk {
+        id: instance(w).await.id,
+        context: serde_json::Map::new(),
+        allow_conflicts: false,
+        overwrite: false,
+        key: None,
+    }
 }
 
 fn reached<T>(answer: Result<T>) -> Result<()> {
@@ -48,6 +54,8 @@ async fn instance(w: &World<'_>) -> PrInstance {
         identifier: Some("acme/shop".to_owned()),
         branch: None,
         context: serde_json::Map::new(),
+        key: None,
+        secrets: serde_json::Map::new(),
     };
     let begun = app.pull_request_create(admin, ask, false).await.unwrap();
     let (commit, at) = ("a".repeat(40), app.now());

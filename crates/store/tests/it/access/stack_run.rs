@@ -23,7 +23,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("stack_run_create", "uhdaaa", w, c => async { w.door.app.stack_run_create(c, sourced(w).await.id, manual(RunKind::Apply)).await }),
         case!("stack_exec", "uhddaa", w, c => async { w.door.app.stack_exec(c, sourced(w).await.id, vec![ls()]).await }),
         case!("stack_run_get", "uhaaaa", w, c => async { w.door.app.stack_run_get(c, run(w).await.id).await }),
-        case!("stack_runs", "uhaaaa", w, c => async { w.door.app.stack_runs(c, run(w).await.stack_id, &page()).await }),
+        case!("stack_runs", "uhaaaa", w, c => async { w.door.app.stack_runs(c, run(w).await.stack_id, &[], &page()).await }),
         case!("runs_waiting", "uaaaaa", w, c => async { w.door.app.runs_waiting(c, &page()).await }),
         case!("stack_run_steps", "uhaaaa", w, c => async { w.door.app.stack_run_steps(c, run(w).await.id).await }),
         case!("stack_run_log", "uhaaaa", w, c => async { w.door.app.stack_run_log(c, stepping(w).await, 0, 0, 100).await }),

@@ -2,30 +2,35 @@
 
 use std::collections::BTreeSet;
 
+use plural_app::repository::{RepositoryFetched, RepositoryStore as _};
 use plural_app::seal::Sealed;
 use plural_app::source::SourceStore as _;
 use plural_app::stack::{Dependents, StackSelector};
 use plural_app::stack_run::{LogPiece, NewRun, PlanPart, PlanPartWrite, RunMove, StackRunStore as _};
 use plural_core::access::Actor;
 use plural_core::ids::StackRunId;
+use plural_core::repository::GitHealth;
 use plural_core::stack::{Stack, StackChange};
 use plural_core::stack_policy_rules::{PolicyEngine, StackPolicy};
-use plural_core::stack_run::{RunKind, RunPhase, RunPlan, RunStatus, RunTrigger, StackRun};
+use plural_core::stack_run::{RunKind, RunPhase, RunPlan, RunSource, RunStatus, RunTrigger, StackRun};
 use plural_core::stack_spec::StackSpec;
 use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 use sea_orm::{ConnectionTrait as _, Statement, Value};
 
-use super::{Ground, plan, step};
+use super::{Ground, plan, source, step};
+use crate::door::eventually;
 
 each_database!(
     open_runs_come_in_pages,
     a_damaged_run_holds_up_no_other,
+    of_a_plan_that_waits_it_is_read_whether_its_authors_are_known,
     a_pass_that_was_killed_is_finished_by_the_next,
     many_old_runs_go_in_one_pass,
     of_two_who_delete_a_stack_one_makes_the_run_that_destroys_it,
     no_run_is_made_beside_a_deletion,
     an_approved_run_waits_while_the_rules_of_its_policy_cannot_be_read,
+    a_git_server_that_does_not_answer_holds_up_no_other_run,
     an_approval_that_somebody_writes_into_the_database_does_not_count,
     looks_for_drift_push_out_no_other_run,
 );
@@ -35,7 +40,7 @@ const PAGE: usize = 1_000;
 
 impl Ground {
     /// Says something to the database itself; how many rows that changed.
-    pub(super) async fn sql(&self, sql: &str, values: Vec<Value>) -> u64 {
+    pub(crate) async fn sql(&self, sql: &str, values: Vec<Value>) -> u64 {
         let connection = sea_orm::Database::connect(self.door.source.url()).await.unwrap();
         let statement = Statement::from_sql_and_values(connection.get_database_backend(), sql, values);
         let changed = connection.execute_raw(statement).await.unwrap().rows_affected();
@@ -153,6 +158,25 @@ async fn a_damaged_run_holds_up_no_other(database: TestDatabase) {
     assert_eq!(ground.run(queued).await.status, RunStatus::Pending);
 }
 
+async fn of_a_plan_that_waits_it_is_read_whether_its_authors_are_known(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    for (more_emails, open) in [(false, 1), (true, 2)] {
+        let run = ground.asked(RunKind::Apply, RunTrigger::Manual).await.id;
+        let made = RunSource { more_emails, ..source(7) };
+        ground.moved(run, RunMove { source: Some(made), ..ground.change() }).await.unwrap();
+        assert_eq!(ground.next().await, Some(run));
+        let change = RunMove {
+            to: Some(RunStatus::PendingApproval),
+            plan: Some(plan(ground.now())),
+            ..ground.change()
+        };
+        ground.moved(run, change).await.unwrap();
+        let found = ground.door.database.stack_runs_open(None).await.unwrap().runs;
+        assert_eq!(found.len(), open);
+        assert_eq!(found.iter().find(|one| one.id == run).map(|one| one.more_emails), Some(more_emails));
+    }
+}
+
 async fn a_pass_that_was_killed_is_finished_by_the_next(database: TestDatabase) {
     let ground = Ground::new(database).await;
     let (app, admin, store) = (&ground.door.app, &ground.door.admin, &ground.door.database);
@@ -187,7 +211,7 @@ async fn a_pass_that_was_killed_is_finished_by_the_next(database: TestDatabase) 
     assert!(matches!(app.stack_run_steps(admin, run.id).await, Err(Error::NotFound { .. })));
     assert!(matches!(app.stack_run_log(admin, run.id, 0, 0, 10).await, Err(Error::NotFound { .. })));
     let page = PageArgs { first: Some(10), ..PageArgs::default() }.request().unwrap();
-    let listed = app.stack_runs(admin, ground.stack.id, &page).await.unwrap().into_nodes();
+    let listed = app.stack_runs(admin, ground.stack.id, &[], &page).await.unwrap().into_nodes();
     assert!(listed.iter().any(|run| run.id == kept.id) && listed.iter().all(|one| one.id != run.id));
     assert_eq!(ground.moved(run.id, RunMove { to: Some(RunStatus::Queued), ..ground.change() }).await, None);
     assert!(store.agent_runs(ground.cluster.cluster.id, &[run.id]).await.unwrap().is_empty());
@@ -233,7 +257,7 @@ async fn many_old_runs_go_in_one_pass(database: TestDatabase) {
     let removed = ground.door.database.stack_runs_prune(5).await.unwrap();
     assert!(removed >= 117, "{removed}");
     let page = PageArgs { first: Some(50), ..PageArgs::default() }.request().unwrap();
-    let left = ground.door.app.stack_runs(&ground.door.admin, ground.stack.id, &page).await.unwrap();
+    let left = ground.door.app.stack_runs(&ground.door.admin, ground.stack.id, &[], &page).await.unwrap();
     let mut left: Vec<u64> = left.into_nodes().into_iter().map(|run| run.number).collect();
     left.sort_unstable();
     assert_eq!(left, (before.number - 4..=before.number).collect::<Vec<_>>());
@@ -346,16 +370,20 @@ impl Ground {
     }
 }
 
-async fn an_approved_run_waits_while_the_rules_of_its_policy_cannot_be_read(database: TestDatabase) {
-    let ground = Ground::new(database).await;
-    let policy = StackPolicy {
+/// Rules that are beside the code of a stack.
+fn own_rules() -> StackPolicy {
+    StackPolicy {
         engine: PolicyEngine::Rego,
         max_severity: None,
         custom_policies: true,
         repository_id: None,
         git: None,
-    };
-    let run = ground.unapproved(Some(policy)).await;
+    }
+}
+
+async fn an_approved_run_waits_while_the_rules_of_its_policy_cannot_be_read(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let run = ground.unapproved(Some(own_rules())).await;
     let digest = ground.run(run).await.plan.unwrap().digest;
     // Nobody has fetched the repository yet.
     let app = &ground.door.app;
@@ -366,6 +394,33 @@ async fn an_approved_run_waits_while_the_rules_of_its_policy_cannot_be_read(data
         assert!(now.error.is_some_and(|why| why.contains("was not fetched yet")));
         app.stack_runs_tend().await.unwrap();
     }
+}
+
+async fn a_git_server_that_does_not_answer_holds_up_no_other_run(database: TestDatabase) {
+    let ground = Ground::new(database).await;
+    let approved = ground.unapproved(Some(own_rules())).await;
+    let digest = ground.run(approved).await.plan.unwrap().digest;
+    let id = ground.repository.id;
+    let fetched = RepositoryFetched { id, health: GitHealth::Pullable, error: None, at: ground.now() };
+    ground.door.database.repository_fetched(&fetched).await.unwrap();
+    ground.door.git.hang("https://example.com/infra");
+    let (app, admin) = (&ground.door.app, &ground.door.admin);
+    tokio::select! {
+        answer = app.stack_run_approve(admin, approved, Some(&digest)) => panic!("{answer:?}"),
+        () = eventually(async || ground.run(approved).await.approvals.len() == 1) => {}
+    }
+    let asked = ground.door.git.fetches();
+    let silent = ground.running().await.id;
+    let sql = "UPDATE stack_runs SET heartbeat_at = '2020-01-01T00:00:00+00:00' WHERE id = $1";
+    assert_eq!(ground.sql(sql, vec![silent.uuid().into()]).await, 1);
+    for _ in 0..5 {
+        app.stack_runs_tend().await.unwrap();
+    }
+    let lost = ground.run(silent).await;
+    assert_eq!(lost.status, RunStatus::Pending, "{:?}", lost.error);
+    assert_eq!(ground.run(approved).await.status, RunStatus::PendingApproval);
+    // The first pass asked, and those after it did not ask again.
+    assert_eq!(ground.door.git.fetches(), asked + 1);
 }
 
 async fn an_approval_that_somebody_writes_into_the_database_does_not_count(database: TestDatabase) {

@@ -171,6 +171,8 @@ pub(super) const CASES: &[Case] = &[
     ),
     case("pr create", "--secret-set", "web --secret-set TOKEN=@FILE").file("CANARY\n"),
     case("pr create", "--secret-set", "web --secret-set TOKEN=CANARY"),
+    case("pr create", "--secret", "web --secret TOKEN=@FILE").file("CANARY\n"),
+    case("pr create", "--secret", "web --secret TOKEN=CANARY"),
     case("pr preview", "--secret-set", "web --secret-set TOKEN=@FILE").file("CANARY\n"),
     case("pr preview", "--secret-set", "web --secret-set TOKEN=CANARY"),
     case(
@@ -335,6 +337,19 @@ pub(super) const CASES: &[Case] = &[
         .file("CANARY-of-a-webhook\n"),
     case("cd scm-webhooks create", "--secret-file", "--connection scm-1 --owner other --secret-file -")
         .piped("CANARY CANARY\nCANARY\n"),
+    case(
+        "pr governance create",
+        "--secret-file",
+        "board --connection scm-1 --webhook-url https://board.invalid --secret-file FILE",
+    )
+    .file("CANARY-of-a-governance\n"),
+    case(
+        "pr governance create",
+        "--webhook-url",
+        "other --connection scm-1 --webhook-url https://ada:CANARY@board.invalid",
+    ),
+    case("pr governance update", "--secret-file", "board --secret-file -").piped("CANARY CANARY\nCANARY\n"),
+    case("pr governance update", "--webhook-url", "board --webhook-url https://ada:CANARY@[broken"),
     // The way to the console, and who comes.
     case("whoami", "--url", "--url https://ada:CANARY@console.invalid"),
     case("whoami", "--url", "--url ftp://ada:CANARY@console.invalid"),

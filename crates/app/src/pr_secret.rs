@@ -1,0 +1,357 @@
+//! Secrets that automations ask for. Their values are sealed at once, and forgotten once the cluster that they are for has them.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_core::access::Actor;
+use plural_core::audit::AuditEntry;
+use plural_core::cluster::Cluster;
+use plural_core::data_key::KeyOwner;
+use plural_core::ids::{ClusterId, ProjectId, PullRequestId};
+use plural_core::pr_automation::PrAutomation;
+use plural_core::pr_automation_spec::{PrAutomationSpec, PrSecretEntry};
+use plural_core::pr_instance::PrInstance;
+use plural_core::pr_secret::{
+    KEPT, MAX_ALL, MAX_VALUE, PrSecret, PrSecretPlace, PrSecretState, PrSecretValue, refusal,
+};
+use plural_core::pull_request::PullRequest;
+use plural_core::work::Contract;
+use plural_core::{Error, Result};
+use secrecy::SecretString;
+use serde_json::{Map, Value};
+
+use crate::access::{Noun as _, entry, noun};
+use crate::agent::AgentHandle;
+use crate::app::App;
+use crate::cluster::ClusterSelector;
+use crate::records::{Search, record};
+use crate::seal::Sealed;
+use crate::secret::random;
+use crate::sync::NamedLimits;
+
+/// The argument that has the values.
+const SECRETS: &str = "secrets";
+/// In no audit line: what waits has not happened.
+const WAIT: &str = "pullRequest.secret.wait";
+/// Secrets that an agent is told of at a time.
+const AT_ONCE: u64 = 20;
+/// Bytes of what an agent says of one.
+const MAX_MESSAGE: usize = 1024;
+
+noun!(PrSecret, "secret of a pull request", s => Some(s.id.uuid()), format!("{}/{}", s.namespace, s.name), project: s.project_id);
+record!(PrSecret, PullRequestId, PullRequestId, Search);
+
+/// A Secret that somebody asked for.
+#[derive(Debug, Clone)]
+pub struct NewPrSecret {
+    /// What is recorded of it.
+    pub secret: PrSecret,
+    /// Its values by name, as JSON, sealed for `pr_secret:ID:values`.
+    pub content: Sealed,
+}
+
+/// A Secret that an agent has to write or delete.
+#[derive(Debug, Clone)]
+pub struct DuePrSecret {
+    /// What is recorded of it.
+    pub secret: PrSecret,
+    /// As of [`NewPrSecret`]; absent where it is to be deleted.
+    pub content: Option<Sealed>,
+}
+
+/// What came of a Secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrSecretOutcome {
+    /// It is in its cluster.
+    Written,
+    /// It is not in its cluster.
+    Deleted,
+    /// Neither yet.
+    Waits,
+}
+
+/// What an agent says of a Secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrSecretTold {
+    /// Of which pull request.
+    pub id: PullRequestId,
+    /// What came of it.
+    pub outcome: PrSecretOutcome,
+    /// In words, without a value.
+    pub message: Option<String>,
+}
+
+/// A Secret as an agent is told of it. It has no `Debug`: values are in it.
+pub struct WantedPrSecret {
+    /// Of which pull request.
+    pub id: PullRequestId,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its values; absent: it is to be deleted.
+    pub values: Option<BTreeMap<String, SecretString>>,
+    /// What the project may touch.
+    pub limits: NamedLimits,
+}
+
+/// What is recorded of Secrets. They are written with the records of pull requests.
+#[async_trait]
+pub trait PrSecretStore: Send + Sync + 'static {
+    /// Another number whenever there is something new to do for the agent of a cluster; 0: there is nothing to do.
+    async fn pr_secrets_mark(&self, cluster: ClusterId) -> Result<u64>;
+    /// Secrets of a project that the agent of a cluster has to do something about, those first that it said nothing of for longest.
+    async fn pr_secrets_due(
+        &self,
+        cluster: ClusterId,
+        project: ProjectId,
+        most: u64,
+    ) -> Result<Vec<DuePrSecret>>;
+    /// What the agent of a cluster says of one, with an audit line where that is done. Of others, and of what was not asked, nothing changes.
+    async fn pr_secret_told(&self, cluster: ClusterId, told: &PrSecretTold, by: &AuditEntry) -> Result<()>;
+    /// Forgets values that were asked for before a time and that no cluster has: of how many.
+    ///
+    /// Before that, Secrets follow what a console of an earlier release recorded of their instances.
+    async fn pr_secrets_forget(&self, before: DateTime<Utc>, at: DateTime<Utc>) -> Result<u64>;
+}
+
+impl App {
+    /// The Secret that an automation asks for, with the values that are given and those that are made; nothing where it asks for none.
+    pub(crate) async fn pr_secret_asked(
+        &self,
+        automation: &PrAutomation,
+        instance: &PrInstance,
+        (id, given): (PullRequestId, &Map<String, Value>),
+        answers: &Map<String, Value>,
+    ) -> Result<Option<NewPrSecret>> {
+        let PrAutomationSpec { secrets, configuration, .. } = &automation.spec;
+        let Some(secrets) = secrets else {
+            if given.is_empty() {
+                return Ok(None);
+            }
+            return Err(Error::invalid(SECRETS, "must be left out: the automation asks for no Secret"));
+        };
+        let PrSecretPlace { cluster, namespace, name } = PrSecretPlace::of(secrets, configuration, answers)?;
+        let cluster = self.pr_secret_cluster(automation.project_id, &cluster).await?;
+        let NamedLimits { project, limits } = self.store.cluster_limits(cluster.id).await?;
+        if let Some(why) = refusal(&project, &limits, &namespace) {
+            return Err(Error::forbidden(format!("the Secret {namespace}/{name} may not be made: {why}")));
+        }
+        let (entries, values) = values(&secrets.entries, given)?;
+        let json = serde_json::to_vec(&values)
+            .map_err(|_| Error::internal("writing the values of a Secret", "they have no JSON"))?;
+        let owner = KeyOwner::of(Some(automation.project_id));
+        let content = self.sealer.seal(owner, &seal_context(id), &json).await?;
+        let at = instance.created_at;
+        let secret = PrSecret {
+            id,
+            project_id: automation.project_id,
+            instance_id: instance.id,
+            cluster_id: cluster.id,
+            namespace,
+            name,
+            entries,
+            state: PrSecretState::Waiting,
+            message: None,
+            created_at: at,
+            updated_at: at,
+        };
+        Ok(Some(NewPrSecret { secret, content }))
+    }
+
+    /// Whoever writes an automation names clusters of its project, and no others.
+    async fn pr_secret_cluster(&self, project: ProjectId, handle: &str) -> Result<Cluster> {
+        let none = || {
+            Error::conflict(format!(
+                "the automation asks for a Secret on the cluster {handle:?}, which its project does not have"
+            ))
+        };
+        let by = ClusterSelector::Handle(handle.parse().map_err(|_| none())?);
+        match self.get::<Cluster>(&self.system_ctx(), &by).await {
+            Ok(cluster) if cluster.project_id == project => Ok(cluster),
+            Ok(_) | Err(Error::NotFound { .. }) => Err(none()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes what an agent says of Secrets, and answers what it has to do now: asked again, the same.
+    pub async fn agent_secrets(
+        &self,
+        agent: &AgentHandle,
+        told: Vec<PrSecretTold>,
+    ) -> Result<Vec<WantedPrSecret>> {
+        agent.check()?;
+        let id = agent.cluster_id();
+        let ctx = self.ctx(Actor::Cluster(id));
+        for mut one in told {
+            let action: &'static str = match one.outcome {
+                PrSecretOutcome::Written => "pullRequest.secret.write",
+                PrSecretOutcome::Deleted => "pullRequest.secret.delete",
+                PrSecretOutcome::Waits => WAIT,
+            };
+            one.message = one.message.map(|message| short(&message)).filter(|message| !message.is_empty());
+            // Its name is filled in where it is found.
+            let by = entry(&ctx, action, PullRequest::NOUN, Some(one.id.uuid()), String::new());
+            self.store.pr_secret_told(id, &one, &by).await?;
+        }
+        let Some(cluster) = self.store.agent_cluster(id).await? else { return Ok(Vec::new()) };
+        let due = self.store.pr_secrets_due(id, cluster.project_id, AT_ONCE).await?;
+        if due.is_empty() {
+            return Ok(Vec::new());
+        }
+        let limits = self.store.cluster_limits(id).await?;
+        let (mut wanted, mut left) = (Vec::with_capacity(due.len()), MAX_ALL * 2);
+        for DuePrSecret { secret, content } in due {
+            let PrSecret { id: of, namespace, name, .. } = secret;
+            let values = match content {
+                None => None,
+                Some(content) => match self.pr_secret_opened(of, &content).await {
+                    Ok(values) => Some(values),
+                    Err(error) => {
+                        // One that is damaged must not keep the others from being told.
+                        tracing::error!(pull_request.id = %of, error = error.log_text(), "cannot open the values of a Secret");
+                        let message = Some("the console cannot read its values: its log says why".to_owned());
+                        let told = PrSecretTold { id: of, outcome: PrSecretOutcome::Waits, message };
+                        let by = entry(&ctx, WAIT, PullRequest::NOUN, Some(of.uuid()), String::new());
+                        self.store.pr_secret_told(id, &told, &by).await?;
+                        continue;
+                    }
+                },
+            };
+            let bytes: usize = values.iter().flatten().map(|(name, value)| name.len() + value.len()).sum();
+            // The others come with the next answer.
+            if bytes > left {
+                break;
+            }
+            left -= bytes;
+            let values =
+                values.map(|values| values.into_iter().map(|(name, value)| (name, value.into())).collect());
+            wanted.push(WantedPrSecret { id: of, namespace, name, values, limits: limits.clone() });
+        }
+        Ok(wanted)
+    }
+
+    async fn pr_secret_opened(
+        &self,
+        id: PullRequestId,
+        content: &Sealed,
+    ) -> Result<BTreeMap<String, String>> {
+        let json = self.sealer.open(&seal_context(id), content).await?;
+        // The parser's own message could quote a value.
+        serde_json::from_slice(&json)
+            .map_err(|_| Error::internal("reading the values of a Secret", "they are not what was sealed"))
+    }
+
+    /// Forgets values that waited for too long.
+    pub(crate) async fn pr_secrets_expire(&self) -> Result<u64> {
+        let at = self.now();
+        self.store.pr_secrets_forget(at - KEPT, at).await
+    }
+}
+
+/// Why the agent of a cluster writes no Secrets, if it does not.
+pub fn outdated(cluster: &Cluster) -> Option<String> {
+    let is_old = cluster.agent_contract.is_some_and(|contract| contract < Contract::SECRETS);
+    is_old.then(|| {
+        format!(
+            "the agent of the cluster {} is of an earlier release, which writes no Secrets: update the agent",
+            cluster.handle
+        )
+    })
+}
+
+/// The values of a Secret: those that are given, and those that are made.
+fn values(
+    entries: &[PrSecretEntry],
+    given: &Map<String, Value>,
+) -> Result<(Vec<PrSecretValue>, BTreeMap<String, String>)> {
+    if let Some(name) = given.keys().find(|name| !entries.iter().any(|entry| entry.name == **name)) {
+        let known: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+        let name: String = name.chars().take(100).collect();
+        return Err(Error::invalid(
+            SECRETS,
+            format!("has {name:?}, and the automation asks for: {}", known.join(", ")),
+        ));
+    }
+    let (mut told, mut values, mut missing) = (Vec::new(), BTreeMap::new(), Vec::new());
+    for PrSecretEntry { name, documentation: _, autogenerate } in entries {
+        let value = match given.get(name) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(value)) if value.is_empty() => None,
+            Some(Value::String(value)) => Some(value.clone()),
+            Some(Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+                return Err(Error::invalid(SECRETS, format!("needs a text for {name}")));
+            }
+        };
+        let generated = value.is_none() && *autogenerate;
+        let value = match value {
+            Some(value) => value,
+            None if generated => hex::encode(random::<16>()?),
+            None => {
+                missing.push(name.as_str());
+                continue;
+            }
+        };
+        if value.len() > MAX_VALUE {
+            return Err(Error::invalid(SECRETS, format!("has more than {} KiB for {name}", MAX_VALUE >> 10)));
+        }
+        told.push(PrSecretValue { name: name.clone(), generated });
+        values.insert(name.clone(), value);
+    }
+    if !missing.is_empty() {
+        return Err(Error::invalid(SECRETS, format!("needs a value for: {}", missing.join(", "))));
+    }
+    if values.values().map(String::len).sum::<usize>() > MAX_ALL {
+        return Err(Error::invalid(SECRETS, format!("has more than {} KiB in all", MAX_ALL >> 10)));
+    }
+    Ok((told, values))
+}
+
+/// What an agent says, as it is kept.
+fn short(message: &str) -> String {
+    let mut text = String::new();
+    for c in message.chars().filter(|c| !c.is_control()) {
+        if text.len() + c.len_utf8() > MAX_MESSAGE {
+            break;
+        }
+        text.push(c);
+    }
+    text
+}
+
+fn seal_context(id: PullRequestId) -> String {
+    format!("pr_secret:{id}:values")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_are_given_or_made() {
+        let entries: Vec<PrSecretEntry> =
+            serde_json::from_value(json!([{"name": "user"}, {"name": "password", "autogenerate": true}]))
+                .unwrap();
+        let read = |given: Value| values(&entries, given.as_object().unwrap());
+        let (told, made) = read(json!({"user": "ada"})).unwrap();
+        assert_eq!(told.iter().map(|one| one.generated).collect::<Vec<_>>(), [false, true]);
+        assert_eq!((made["user"].as_str(), made["password"].len()), ("ada", 32));
+        let (_, again) = read(json!({"user": "ada"})).unwrap();
+        assert_ne!(made["password"], again["password"]);
+        let (told, made) = read(json!({"user": "ada", "password": "hunter2"})).unwrap();
+        assert_eq!((told[1].generated, made["password"].as_str()), (false, "hunter2"));
+        for (given, why) in [
+            (json!({}), "needs a value for: user"),
+            (json!({"user": ""}), "needs a value for: user"),
+            (json!({"user": 1}), "needs a text for user"),
+            (json!({"user": "a", "more": "hunter2"}), "asks for: user, password"),
+            (json!({"user": "a".repeat(MAX_VALUE + 1)}), "more than 64 KiB"),
+        ] {
+            let refused = read(given).unwrap_err().to_string();
+            assert!(refused.contains(why) && !refused.contains("hunter2"), "{refused}");
+        }
+    }
+}

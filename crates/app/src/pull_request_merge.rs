@@ -1,0 +1,425 @@
+//! Merging pull requests: at once while a window is open, or when one opens, as somebody asked before.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use futures::future::join_all;
+use plural_core::access::Actor;
+use plural_core::ids::{PullRequestId, ScmConnectionId};
+use plural_core::merge_window::{MergeTime, MergeWindows, MergeWish, PrMerging};
+use plural_core::pull_request::{PrStatus, PullRequest};
+use plural_core::pull_request_life::PrMergeMethod;
+use plural_core::user::User;
+use plural_core::{Error, Result};
+
+use crate::access::{Audited, Authorized, Read, Write, actor_name};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::harness::cut;
+use crate::job::NewJob;
+use crate::ports::git_hosts::HostCause;
+use crate::pull_request_life::{AFTERWARDS, job_of, refused};
+use crate::records::there;
+use crate::stack_run::user_of;
+use crate::user::UserSelector;
+
+/// Merges that one pass begins, all at a time; the next one takes those that are left.
+const AT_ONCE: u64 = 16;
+
+/// A merge that somebody asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MergeAsk {
+    /// The commit that is merged; else the head that is recorded.
+    pub head: Option<String>,
+    /// How.
+    pub method: PrMergeMethod,
+    /// Where no window is open, it is merged when one opens; else it is refused.
+    pub in_window: bool,
+}
+
+/// A merge that the console was asked for and whose commit nobody knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadMerge {
+    /// The connection of its pull request.
+    pub connection: ScmConnectionId,
+    /// The repository of that at its host, as `acme/shop`.
+    pub repository: String,
+    /// The address of that.
+    pub url: String,
+    /// Who opened it, and who had the console merge it, as the audit log calls them.
+    pub people: Vec<String>,
+}
+
+/// When pull requests may be merged, and merges that wait for that.
+#[async_trait]
+pub trait PullRequestMergeStore: Send + Sync + 'static {
+    /// Writes what becomes of the windows and the merge of one, with jobs of what follows; [`Error::Conflict`], and nothing is written,
+    /// where somebody else changed them since it was read, or a merge would wait for a commit that is not its head.
+    async fn pull_request_merging(
+        &self,
+        by: Audited<'_, PullRequest, Write>,
+        after: &PrMerging,
+        jobs: &[NewJob],
+    ) -> Result<()>;
+    /// What becomes of a merge that waits, by the console itself; `false`, and nothing is written, where it is not the one before any more.
+    async fn pull_request_merging_step(
+        &self,
+        id: PullRequestId,
+        before: &PrMerging,
+        after: &PrMerging,
+        at: DateTime<Utc>,
+    ) -> Result<bool>;
+    /// Writes down who has the console merge one, as the audit log calls them, before it does.
+    async fn pull_request_merger(&self, id: PullRequestId, author: &str, at: DateTime<Utc>) -> Result<()>;
+    /// Who opened, or had the console merge, pull requests of which one of these is the head or the commit that merged it, as the audit log
+    /// calls them.
+    async fn pull_request_people(&self, commits: &[String]) -> Result<Vec<String>>;
+    /// Merges that the console was asked for and whose commits nobody knows: of those that are merged, and of all that it was asked for since
+    /// then, which may be.
+    async fn pull_requests_unread_merges(&self, since: DateTime<Utc>) -> Result<Vec<UnreadMerge>>;
+    /// Those whose merge is due, at most so many, and those first that wait for longest. An index has them.
+    async fn pull_requests_to_merge(&self, now: DateTime<Utc>, most: u64) -> Result<Vec<PullRequestId>>;
+}
+
+impl App {
+    /// Merges one, as long as its head is this commit, or else the one that is recorded; needs the right to change it. Where no window of it
+    /// is open, it is merged when one opens, if that is asked for.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where the head is another, no window is open, or the host does not merge it.
+    pub async fn pull_request_merge(
+        &self,
+        ctx: &OpCtx,
+        id: PullRequestId,
+        ask: MergeAsk,
+    ) -> Result<PullRequest> {
+        let MergeAsk { head, method, in_window } = ask;
+        let mut known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
+        let number = known.number()?;
+        let head = head.or_else(|| known.life.head.clone()).ok_or_else(|| {
+            Error::conflict("its head is not known yet: read it back first, and look at what is merged")
+        })?;
+        let is_commit = matches!(head.len(), 40 | 64) && head.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !is_commit {
+            return Err(Error::invalid(
+                "head",
+                "must be the whole id of a commit: 40 or 64 hexadecimal digits",
+            ));
+        }
+        if known.told.status == PrStatus::Closed {
+            return Err(Error::conflict("the pull request is closed: open it again at its host first"));
+        }
+        // What is merged is so at any time.
+        let time = known.merging.windows.at(ctx.now());
+        if known.told.status == PrStatus::Open && time != MergeTime::Open {
+            if !in_window || matches!(time, MergeTime::Closed { opens_at: None, .. }) {
+                time.check()?;
+            }
+            return Box::pin(self.pull_request_wish(ctx, known, head, method)).await;
+        }
+        let seen = known.life.facts.base.clone();
+        if known.told.status == PrStatus::Open {
+            // Whoever opened it may have had it go to another branch since, which no host binds a merge to.
+            let read = Box::pin(self.pull_request_reread(&known, number)).await?;
+            if let Some(why) = read.life.facts.error {
+                return Err(Error::conflict(why));
+            }
+            known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
+        }
+        self.pull_request_governed(&known, &head).await?;
+        if let (Some(seen), Some(base)) = (&seen, &known.life.facts.base)
+            && seen != base
+        {
+            return Err(Error::conflict(format!(
+                "it goes to {base} now, and not to {seen}: look at it, and ask again"
+            )));
+        }
+        let host = self.pull_request_host(&known).await?;
+        let job = job_of(id)?.after(AFTERWARDS);
+        self.store.pull_request_merger(id, &actor_name(ctx.actor()), ctx.now()).await?;
+        self.store.pull_request_acted(known.audited(ctx, "pullRequest.merge"), &job).await?;
+        host.merge(&known.told.repository, number, &head, method).await.map_err(refused)?;
+        self.pull_request_done(&known, number, PrStatus::Merged).await
+    }
+
+    /// Writes down that it is to be merged when a window opens. Asked again, the last one counts.
+    async fn pull_request_wish(
+        &self,
+        ctx: &OpCtx,
+        mut known: Authorized<PullRequest, Write>,
+        head: String,
+        method: PrMergeMethod,
+    ) -> Result<PullRequest> {
+        let id = known.id;
+        if known.life.head.as_deref() != Some(head.as_str()) {
+            // What is recorded may be old: the host knows better.
+            let number = known.number()?;
+            self.pull_request_reread(&known, number).await?;
+            known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
+        }
+        if known.told.status != PrStatus::Open {
+            return Err(Error::conflict("the pull request is not open any more: there is nothing to merge"));
+        }
+        if known.life.head.as_deref() != Some(head.as_str()) {
+            return Err(Error::conflict(format!(
+                "its head is {} and not {head}: look at it, and ask again",
+                known.life.head.as_deref().unwrap_or("not known")
+            )));
+        }
+        let at = ctx.now();
+        check_not_begun(&known, at)?;
+        let wish = MergeWish {
+            user: user_of(ctx),
+            by: actor_name(ctx.actor()),
+            head,
+            base: known.life.facts.base.clone(),
+            method,
+            asked_at: at,
+            attempts: 0,
+            error: None,
+            dropped: None,
+        };
+        let after = known.merging.clone().waits(wish, at);
+        let by = known.audited(ctx, "pullRequest.mergeInWindow");
+        self.store.pull_request_merging(by, &after, &[]).await?;
+        Ok(PullRequest { merging: after, updated_at: at, ..known.into_inner() })
+    }
+
+    /// Forgets a merge that waits for a window, or that was dropped; needs the right to change the pull request.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where none waits, or it is being merged at this moment.
+    pub async fn pull_request_merge_cancel(&self, ctx: &OpCtx, id: PullRequestId) -> Result<PullRequest> {
+        let known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
+        if known.merging.wish.is_none() {
+            return Err(Error::conflict("no merge of it waits for a window: there is nothing to cancel"));
+        }
+        let at = ctx.now();
+        check_not_begun(&known, at)?;
+        let after = known.merging.clone().without();
+        let by = known.audited(ctx, "pullRequest.mergeCancel");
+        self.store.pull_request_merging(by, &after, &[]).await?;
+        Ok(PullRequest { merging: after, updated_at: at, ..known.into_inner() })
+    }
+
+    /// Gives one other windows; needs the right to change it. A merge that waits does so for these.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where it is being merged at this moment.
+    pub async fn pull_request_windows(
+        &self,
+        ctx: &OpCtx,
+        id: PullRequestId,
+        windows: MergeWindows,
+    ) -> Result<PullRequest> {
+        let known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
+        if known.merging.windows == windows {
+            return Ok(known.into_inner());
+        }
+        let at = ctx.now();
+        check_not_begun(&known, at)?;
+        let after = known.merging.clone().within(windows, at);
+        let by = known.audited(ctx, "pullRequest.windows");
+        self.store.pull_request_merging(by, &after, &[]).await?;
+        Ok(PullRequest { merging: after, updated_at: at, ..known.into_inner() })
+    }
+
+    /// One pass over the merges whose window opened: how many it merged. A loop does this by itself.
+    ///
+    /// # Errors
+    /// When they cannot be read. What one of them fails with is logged, and does not hold up the others.
+    pub async fn pull_requests_merge_due(&self) -> Result<u64> {
+        let due = self.store.pull_requests_to_merge(self.now(), AT_ONCE).await?;
+        // A host that takes its time keeps nobody else waiting.
+        let merges: Vec<_> = due.iter().map(|id| Box::pin(self.pull_request_merge_due(*id))).collect();
+        let mut count = 0;
+        for (id, merged) in due.iter().zip(join_all(merges).await) {
+            match merged {
+                Ok(true) => count += 1,
+                Ok(false) => {}
+                Err(error) => {
+                    let error = error.log_text();
+                    tracing::warn!(pull_request.id = %id, error, "a merge that waits for its window failed; trying again");
+                    self.pull_request_put_off(*id).await?;
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    /// One that the console itself fails at holds up none of those behind it.
+    async fn pull_request_put_off(&self, id: PullRequestId) -> Result<()> {
+        let Some(known) = there(self.get::<PullRequest>(&self.system_ctx(), &id).await)? else {
+            return Ok(());
+        };
+        let Some(wish) = known.merging.waiting() else { return Ok(()) };
+        let why = "the console could not merge it: its log says why".to_owned();
+        self.pull_request_merge_failed(id, &known.merging, wish, why).await.map(drop)
+    }
+
+    /// Merges one whose window opened, as was asked for, if everything is still so: whether it did. Each step is written down before the next
+    /// one, and the host is asked how it stands before it merges.
+    async fn pull_request_merge_due(&self, id: PullRequestId) -> Result<bool> {
+        let Some(known) = there(self.get::<PullRequest>(&self.system_ctx(), &id).await)? else {
+            return Ok(false);
+        };
+        let Some(wish) = known.merging.waiting() else { return Ok(false) };
+        let (now, merging) = (self.now(), &known.merging);
+        if merging.is_begun(now) {
+            return Ok(false);
+        }
+        if known.told.status != PrStatus::Open {
+            let ended = merging.clone().seen(known.told.status, known.life.head.as_deref());
+            return self.pull_request_waits(id, merging, &ended).await;
+        }
+        if merging.windows.at(now) != MergeTime::Open {
+            // Somebody looked too late, or a clock was wrong.
+            let waits = merging.clone().waits(wish.clone(), now);
+            return self.pull_request_waits(id, merging, &waits).await;
+        }
+        let number = match known.number() {
+            Ok(number) => number,
+            Err(error) => {
+                let dropped = merging.clone().drops(wish, error.to_string());
+                return self.pull_request_waits(id, merging, &dropped).await;
+            }
+        };
+        let read = match Box::pin(self.pull_request_reread(&known, number)).await {
+            Ok(PullRequest { life, .. }) => life.facts.error,
+            Err(error @ Error::Internal { .. }) => return Err(error),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(why) = read {
+            return self.pull_request_merge_failed(id, merging, wish, why).await;
+        }
+        Box::pin(self.pull_request_merge_wished(id, number)).await
+    }
+
+    /// The same, of one that was read back.
+    async fn pull_request_merge_wished(&self, id: PullRequestId, number: u64) -> Result<bool> {
+        let known = self.get::<PullRequest>(&self.system_ctx(), &id).await?;
+        // It was merged, closed or has another head: what was read says so.
+        let Some(wish) = known.merging.waiting() else { return Ok(false) };
+        let merging = &known.merging;
+        let Some((ctx, known)) = self.pull_request_asker(wish, id).await? else {
+            let why = format!("{} may not merge it any more", wish.by);
+            return self.pull_request_waits(id, merging, &merging.clone().drops(wish, why)).await;
+        };
+        if known.merging != *merging {
+            return Ok(false);
+        }
+        if known.life.head.as_deref() != Some(wish.head.as_str()) {
+            let why = "its host does not tell which commit it would merge".to_owned();
+            return self.pull_request_merge_failed(id, merging, wish, why).await;
+        }
+        if let (Some(asked), Some(base)) = (&wish.base, &known.life.facts.base)
+            && asked != base
+        {
+            let why = format!(
+                "it goes to {base} now, which nobody asked to merge it into: look at it, and ask again"
+            );
+            return self.pull_request_waits(id, merging, &merging.clone().drops(wish, why)).await;
+        }
+        let now = self.now();
+        if merging.windows.at(now) != MergeTime::Open {
+            let waits = merging.clone().waits(wish.clone(), now);
+            return self.pull_request_waits(id, merging, &waits).await;
+        }
+        let host = match self.pull_request_host(&known).await {
+            Ok(host) => host,
+            Err(error @ Error::Internal { .. }) => return Err(error),
+            Err(error) => {
+                return self.pull_request_merge_failed(id, merging, wish, error.to_string()).await;
+            }
+        };
+        match self.pull_request_governed(&known, &wish.head).await {
+            Ok(()) => {}
+            Err(error @ Error::Internal { .. }) => return Err(error),
+            Err(error) => {
+                return self.pull_request_merge_failed(id, merging, wish, error.to_string()).await;
+            }
+        }
+        self.store.pull_request_merger(id, &wish.by, now).await?;
+        // From here on nobody cancels it.
+        let begun = PrMerging { begun_at: Some(now), ..known.merging.clone() };
+        let job = job_of(id)?.after(AFTERWARDS);
+        match self.store.pull_request_merging(known.audited(&ctx, "pullRequest.merge"), &begun, &[job]).await
+        {
+            Ok(()) => {}
+            // Somebody did a moment ago, or another console merges it.
+            Err(Error::Conflict { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        match host.merge(&known.told.repository, number, &wish.head, wish.method).await {
+            Ok(()) => {
+                self.pull_request_done(&known, number, PrStatus::Merged).await?;
+                Ok(true)
+            }
+            Err(error) if error.cause == HostCause::Later => {
+                self.pull_request_merge_failed(id, &begun, wish, error.message).await
+            }
+            Err(error) => {
+                let why = cut(format!("its host does not merge it: {}", error.message));
+                self.pull_request_waits(id, &begun, &begun.clone().drops(wish, why)).await
+            }
+        }
+    }
+
+    /// Who asked for a merge, as they are now, with the pull request; nothing where they may not merge it any more.
+    async fn pull_request_asker(
+        &self,
+        wish: &MergeWish,
+        id: PullRequestId,
+    ) -> Result<Option<(OpCtx, Authorized<PullRequest, Write>)>> {
+        let system = self.system_ctx();
+        let ctx = match wish.user {
+            None => system,
+            Some(user) => {
+                let found = self.authorized::<User, Read>(&system, &UserSelector::Id(user)).await;
+                let Some(user) = there(found)?.filter(|user| user.suspended_at.is_none()) else {
+                    return Ok(None);
+                };
+                self.ctx(Actor::User(self.store.user_actor(&user).await?))
+            }
+        };
+        match self.authorized::<PullRequest, Write>(&ctx, &id).await {
+            Ok(known) => Ok(Some((ctx, known))),
+            Err(Error::NotFound { .. } | Error::Forbidden { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A merge that did not work is tried again, as long as a window is open.
+    async fn pull_request_merge_failed(
+        &self,
+        id: PullRequestId,
+        before: &PrMerging,
+        wish: &MergeWish,
+        why: String,
+    ) -> Result<bool> {
+        let failed = wish.failed(cut(why));
+        let next = self.now() + failed.pause();
+        self.pull_request_waits(id, before, &before.clone().waits(failed, next)).await
+    }
+
+    /// What becomes of a merge that is not done now.
+    async fn pull_request_waits(
+        &self,
+        id: PullRequestId,
+        before: &PrMerging,
+        after: &PrMerging,
+    ) -> Result<bool> {
+        let is_written = self.store.pull_request_merging_step(id, before, after, self.now()).await?;
+        if let (true, Some(MergeWish { dropped: Some(why), .. })) = (is_written, &after.wish) {
+            tracing::info!(pull_request.id = %id, why, "a merge that waited for its window is dropped");
+        }
+        Ok(false)
+    }
+}
+
+/// What a console does at this moment, nobody takes back.
+fn check_not_begun(known: &PullRequest, now: DateTime<Utc>) -> Result<()> {
+    if known.merging.waiting().is_some() && known.merging.is_begun(now) {
+        return Err(Error::conflict("it is being merged at this moment: look at it again in a minute"));
+    }
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! Plans of services say what they merged. New columns with defaults: the release before this one writes rows without them, and plans a
+//! commit as it is.
+
+use sea_orm_migration::async_trait::async_trait;
+use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager};
+
+use super::m0001_first::run;
+
+pub(crate) struct Migration;
+
+impl MigrationName for Migration {
+    fn name(&self) -> &'static str {
+        "m0122_fleet_plan_merges"
+    }
+}
+
+#[async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        run(manager, SCHEMA).await
+    }
+
+    fn use_transaction(&self) -> Option<bool> {
+        Some(true)
+    }
+}
+
+const SCHEMA: &str = "
+ALTER TABLE fleet_plans ADD COLUMN base_sha text;
+ALTER TABLE fleet_plans ADD COLUMN is_merged boolean NOT NULL DEFAULT false
+";

@@ -1,0 +1,379 @@
+//! Secrets that automations ask for. How far one is follows from the ledger, in the transaction that changes that.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_app::pr_secret::{DuePrSecret, NewPrSecret, PrSecretOutcome, PrSecretStore, PrSecretTold};
+use plural_app::records::Search;
+use plural_app::seal::Sealed;
+use plural_core::access::Visibility;
+use plural_core::audit::AuditEntry;
+use plural_core::ids::{ClusterId, PrInstanceId, ProjectId, PullRequestId};
+use plural_core::policy::PolicyNoun;
+use plural_core::pr_instance::PrInstanceState;
+use plural_core::pr_secret::{PrSecret, PrSecretState};
+use plural_core::pull_request_life::PrFacts;
+use plural_core::{Error, Result};
+use sea_orm::sea_query::{Condition, Expr, Query};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
+    QueryOrder, QuerySelect, Select,
+};
+
+use crate::convert::{json, to_json, word};
+use crate::database::Database;
+use crate::error::db;
+use crate::page::search;
+use crate::records::{Guard, Table};
+use crate::transaction::{Write, set};
+use crate::{cluster, policy, pr_instance, pull_request};
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "pr_secrets")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub project_id: Uuid,
+        pub instance_id: Uuid,
+        pub cluster_id: Uuid,
+        pub namespace: String,
+        pub name: String,
+        pub entries: Json,
+        pub state: String,
+        pub message: Option<String>,
+        pub content: Option<Vec<u8>>,
+        pub due_at: Option<DateTimeUtc>,
+        pub created_at: DateTimeUtc,
+        pub updated_at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+const READING: &str = "reading the secret of a pull request";
+const WRITING: &str = "recording the secret of a pull request";
+const ENTRIES: &str = "the values of a secret of a pull request";
+const STATE: &str = "the state of a secret of a pull request";
+/// What is said where values were forgotten.
+const CLOSED: &str = "its values were forgotten when the pull request was closed, or merged into another branch: open another one";
+const EXPIRED: &str = "its values were forgotten, as no cluster had them in time: open another pull request";
+/// Secrets that one pass brings to how their instances stand.
+const MOST_LATE: u64 = 200;
+
+impl TryFrom<row::Model> for PrSecret {
+    type Error = Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model {
+            id,
+            project_id,
+            instance_id,
+            cluster_id,
+            namespace,
+            name,
+            entries,
+            state,
+            message,
+            content: _,
+            due_at: _,
+            created_at,
+            updated_at,
+        } = row;
+        Ok(Self {
+            id: PullRequestId::from_uuid(id),
+            project_id: ProjectId::from_uuid(project_id),
+            instance_id: PrInstanceId::from_uuid(instance_id),
+            cluster_id: ClusterId::from_uuid(cluster_id),
+            namespace,
+            name,
+            entries: json(entries, ENTRIES)?,
+            state: word(PrSecretState::parse(&state), STATE)?,
+            message,
+            created_at,
+            updated_at,
+        })
+    }
+}
+
+impl Table for PrSecret {
+    type Row = row::Entity;
+    const ID: row::Column = row::Column::Id;
+    const READING: &'static str = READING;
+
+    fn find(rows: Select<row::Entity>, by: &PullRequestId) -> Select<row::Entity> {
+        rows.filter(row::Column::Id.eq(by.uuid()))
+    }
+
+    fn filter(rows: Select<row::Entity>, filter: &Search) -> Select<row::Entity> {
+        let Search { q } = filter;
+        search(rows, &[row::Column::Name], q.as_deref())
+    }
+
+    fn visible(to: &Visibility) -> Condition {
+        policy::visible(to, &[row::Column::ProjectId], PolicyNoun::Project)
+    }
+
+    fn guard(&self) -> Guard {
+        Guard::Policies(vec![self.project_id.into()])
+    }
+}
+
+/// Those that the agent of a cluster has to do something about.
+fn due(cluster: ClusterId) -> Select<row::Entity> {
+    let states = [PrSecretState::Due.as_str(), PrSecretState::Deleting.as_str()];
+    row::Entity::find()
+        .filter(row::Column::ClusterId.eq(cluster.uuid()))
+        .filter(row::Column::State.is_in(states))
+}
+
+#[async_trait]
+impl PrSecretStore for Database {
+    async fn pr_secrets_mark(&self, cluster: ClusterId) -> Result<u64> {
+        let newest: Option<Option<DateTime<Utc>>> = due(cluster)
+            .select_only()
+            .column(row::Column::DueAt)
+            .order_by_desc(row::Column::DueAt)
+            .limit(1)
+            .into_tuple()
+            .one(&self.reader)
+            .await
+            .map_err(db(READING))?;
+        let newest = newest.flatten().map_or(0, |at| at.timestamp_micros());
+        Ok(newest.unsigned_abs())
+    }
+
+    async fn pr_secrets_due(
+        &self,
+        cluster: ClusterId,
+        project: ProjectId,
+        most: u64,
+    ) -> Result<Vec<DuePrSecret>> {
+        let found = due(cluster)
+            .filter(row::Column::ProjectId.eq(project.uuid()))
+            // What has no values is nothing to write, and must not look like what is to be deleted.
+            .filter(
+                Condition::any()
+                    .add(row::Column::State.eq(PrSecretState::Deleting.as_str()))
+                    .add(row::Column::Content.is_not_null()),
+            )
+            .order_by_asc(row::Column::UpdatedAt)
+            .order_by_asc(row::Column::Id)
+            .limit(most)
+            .all(&self.reader)
+            .await
+            .map_err(db(READING))?;
+        let one = |mut found: row::Model| {
+            let content = found.content.take().map(Sealed::from_bytes);
+            let secret = PrSecret::try_from(found)?;
+            let content = content.filter(|_| secret.state == PrSecretState::Due);
+            Ok(DuePrSecret { secret, content })
+        };
+        found.into_iter().map(one).collect()
+    }
+
+    async fn pr_secret_told(&self, cluster: ClusterId, told: &PrSecretTold, by: &AuditEntry) -> Result<()> {
+        let PrSecretTold { id, outcome, message } = told;
+        let write = self.write().await?;
+        let found = due(cluster).filter(row::Column::Id.eq(id.uuid())).lock_exclusive().one(&write.tx).await;
+        let Some(found) = found.map_err(db(READING))? else { return Ok(()) };
+        let state = word(PrSecretState::parse(&found.state), STATE)?;
+        let after = match (outcome, state) {
+            (PrSecretOutcome::Written, PrSecretState::Due) => Some(PrSecretState::Written),
+            (PrSecretOutcome::Deleted, PrSecretState::Deleting) => Some(PrSecretState::Deleted),
+            (PrSecretOutcome::Waits, PrSecretState::Due | PrSecretState::Deleting) => None,
+            // It was asked for something else meanwhile.
+            (
+                PrSecretOutcome::Written | PrSecretOutcome::Deleted | PrSecretOutcome::Waits,
+                PrSecretState::Waiting
+                | PrSecretState::Due
+                | PrSecretState::Written
+                | PrSecretState::Forgotten
+                | PrSecretState::Deleting
+                | PrSecretState::Deleted,
+            ) => return Ok(()),
+        };
+        let mut row = row::ActiveModel {
+            id: ActiveValue::Unchanged(found.id),
+            message: set(message.clone()),
+            updated_at: set(by.at),
+            ..Default::default()
+        };
+        if let Some(after) = after {
+            row.state = set(after.as_str().to_owned());
+            row.content = set(None);
+            row.due_at = set(None);
+        }
+        row.update(&write.tx).await.map_err(db(WRITING))?;
+        if after.is_some() {
+            let mut line = by.clone();
+            line.target.name = format!("{}/{}", found.namespace, found.name);
+            write.audit(&line).await?;
+        }
+        write.commit().await
+    }
+
+    async fn pr_secrets_forget(&self, before: DateTime<Utc>, at: DateTime<Utc>) -> Result<u64> {
+        let mut write = self.write().await?;
+        let late = late_in_tx(&write.tx).await?;
+        settle(&mut write, &late, at).await?;
+        let done = row::Entity::update_many()
+            .col_expr(row::Column::State, Expr::value(PrSecretState::Forgotten.as_str()))
+            .col_expr(row::Column::Message, Expr::value(EXPIRED))
+            .col_expr(row::Column::Content, Expr::value(None::<Vec<u8>>))
+            .col_expr(row::Column::DueAt, Expr::value(None::<DateTime<Utc>>))
+            .col_expr(row::Column::UpdatedAt, Expr::value(at))
+            .filter(row::Column::State.is_in([PrSecretState::Waiting.as_str(), PrSecretState::Due.as_str()]))
+            .filter(row::Column::CreatedAt.lt(before))
+            .exec(&write.tx)
+            .await
+            .map_err(db(WRITING))?;
+        write.commit().await?;
+        Ok(done.rows_affected)
+    }
+}
+
+/// Instances that do not stand as their Secrets do: a console of the release before this one records how an instance stands, and nothing of
+/// its Secret.
+async fn late_in_tx(tx: &impl ConnectionTrait) -> Result<Vec<PrInstanceId>> {
+    let are = |states: &[PrInstanceState]| {
+        let mut ids = Query::select();
+        ids.column(pr_instance::row::Column::Id).from(pr_instance::row::Entity).and_where(
+            pr_instance::row::Column::State.is_in(states.iter().copied().map(PrInstanceState::as_str)),
+        );
+        ids
+    };
+    let over = are(&[PrInstanceState::Active, PrInstanceState::Abandoned, PrInstanceState::Removed]);
+    let waits = Condition::all()
+        .add(row::Column::State.eq(PrSecretState::Waiting.as_str()))
+        .add(row::Column::InstanceId.in_subquery(over));
+    let stays = Condition::all()
+        .add(row::Column::State.is_in([PrSecretState::Due.as_str(), PrSecretState::Written.as_str()]))
+        .add(row::Column::InstanceId.in_subquery(are(&[PrInstanceState::Removed])));
+    let late: Vec<(uuid::Uuid, uuid::Uuid)> = row::Entity::find()
+        .select_only()
+        .columns([row::Column::Id, row::Column::InstanceId])
+        .filter(Condition::any().add(waits).add(stays))
+        .limit(MOST_LATE)
+        .into_tuple()
+        .all(tx)
+        .await
+        .map_err(db(READING))?;
+    let pulls: Vec<(uuid::Uuid, Option<JsonValue>)> = pull_request::row::Entity::find()
+        .select_only()
+        .columns([pull_request::row::Column::Id, pull_request::row::Column::Facts])
+        .filter(pull_request::row::Column::Id.is_in(late.iter().map(|(pull, _)| *pull)))
+        .into_tuple()
+        .all(tx)
+        .await
+        .map_err(db(READING))?;
+    let bases: Vec<(uuid::Uuid, String)> = pr_instance::row::Entity::find()
+        .select_only()
+        .columns([pr_instance::row::Column::Id, pr_instance::row::Column::Base])
+        .filter(pr_instance::row::Column::Id.is_in(late.iter().map(|(_, instance)| *instance)))
+        .into_tuple()
+        .all(tx)
+        .await
+        .map_err(db(READING))?;
+    let mut found = Vec::with_capacity(late.len());
+    for (pull, instance) in late {
+        let facts = pulls.iter().find(|(id, _)| *id == pull).and_then(|(_, facts)| facts.clone());
+        let facts = facts.map(|facts| json::<PrFacts>(facts, pull_request::FACTS)).transpose()?;
+        let into = facts.and_then(|facts| facts.base);
+        let base = bases.iter().find(|(id, _)| *id == instance).map(|(_, base)| short(base));
+        // What was merged into another branch brings nothing.
+        if into.is_none_or(|into| base == Some(short(&into))) {
+            found.push(PrInstanceId::from_uuid(instance));
+        }
+    }
+    Ok(found)
+}
+
+/// A branch by its short name, as hosts tell it.
+fn short(branch: &str) -> &str {
+    branch.strip_prefix("refs/heads/").unwrap_or(branch)
+}
+
+/// Records a Secret with the pull request that brings it.
+pub(crate) async fn insert_in_tx(tx: &impl ConnectionTrait, new: &NewPrSecret) -> Result<()> {
+    let NewPrSecret { secret, content } = new;
+    let PrSecret {
+        id,
+        project_id,
+        instance_id,
+        cluster_id,
+        namespace,
+        name,
+        entries,
+        state,
+        message,
+        created_at,
+        updated_at,
+    } = secret;
+    let row = row::ActiveModel {
+        id: set(id.uuid()),
+        project_id: set(project_id.uuid()),
+        instance_id: set(instance_id.uuid()),
+        cluster_id: set(cluster_id.uuid()),
+        namespace: set(namespace.clone()),
+        name: set(name.clone()),
+        entries: set(to_json(entries, ENTRIES)?),
+        state: set(state.as_str().to_owned()),
+        message: set(message.clone()),
+        content: set(Some(content.as_bytes().to_vec())),
+        due_at: set(None::<DateTime<Utc>>),
+        created_at: set(*created_at),
+        updated_at: set(*updated_at),
+    };
+    row.insert(tx).await.map_err(db(WRITING))?;
+    Ok(())
+}
+
+/// Brings Secrets of instances to how these stand by now. Told twice, it is done once.
+pub(crate) async fn settle(write: &mut Write<'_>, of: &[PrInstanceId], at: DateTime<Utc>) -> Result<()> {
+    if of.is_empty() {
+        return Ok(());
+    }
+    let instances = pr_instance::states_in_tx(&write.tx, of).await?;
+    let found = row::Entity::find()
+        .filter(row::Column::InstanceId.is_in(of.iter().map(|id| id.uuid())))
+        .order_by_asc(row::Column::Id)
+        .lock_exclusive()
+        .all(&write.tx)
+        .await
+        .map_err(db(READING))?;
+    for found in found {
+        let state = word(PrSecretState::parse(&found.state), STATE)?;
+        let of = instances.iter().find(|(id, _)| id.uuid() == found.instance_id);
+        let Some(after) =
+            of.and_then(|(_, instance): &(PrInstanceId, PrInstanceState)| state.follows(*instance))
+        else {
+            continue;
+        };
+        let mut row = row::ActiveModel {
+            id: ActiveValue::Unchanged(found.id),
+            state: set(after.as_str().to_owned()),
+            message: set(None::<String>),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        if after != PrSecretState::Due {
+            row.content = set(None);
+        }
+        if after == PrSecretState::Forgotten {
+            row.message = set(Some(CLOSED.to_owned()));
+        }
+        if after.is_due() {
+            row.due_at = set(Some(at));
+        }
+        row.update(&write.tx).await.map_err(db(WRITING))?;
+        if after.is_due() {
+            // Its agent learns of it with what it knows of its cluster.
+            write.publish(cluster::data_event(ClusterId::from_uuid(found.cluster_id)), at).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,353 @@
+//! Secrets that automations ask for: their values are there from the request until the cluster has them, and no longer.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use plural_app::agent::AgentHandle;
+use plural_app::pr_instance::{PrInstanceFilter, PrInstanceStore as _, PrSettled};
+use plural_app::pr_instance_change::PrInstanceAsk;
+use plural_app::pr_secret::{PrSecretOutcome, PrSecretStore as _, PrSecretTold};
+use plural_app::project::ProjectSelector;
+use plural_app::pull_request::{PullRequestEnd, PullRequestFilter, PullRequestStore as _};
+use plural_app::pull_request_open::PullRequestAsk;
+use plural_app::scm_connection::NewScmSecrets;
+use plural_core::cluster::Cluster;
+use plural_core::ids::PullRequestId;
+use plural_core::policy::BindingsChange;
+use plural_core::pr_automation::{NewPrAutomation, PrAutomation, PrAutomationLinksChange};
+use plural_core::pr_automation_spec::{PrAutomationSpecChange, PrSecretEntry, PrSecrets};
+use plural_core::pr_instance::{PrGenerated, PrInstance};
+use plural_core::pr_secret::{KEPT, PrSecret, PrSecretState};
+use plural_core::project_limits::ProjectLimits;
+use plural_core::pull_request::{PrStatus, PrWork, PullRequest};
+use plural_core::scm_connection::{NewScmConnection, ScmSpecChange, ScmType};
+use plural_core::{Error, PageArgs, Result};
+use plural_testkit::{TestDatabase, each_database};
+use secrecy::ExposeSecret as _;
+use serde_json::{Map, Value, json};
+
+use crate::{data_keys::run, door::Door};
+
+each_database!(
+    values_are_kept_from_the_request_until_the_cluster_has_them,
+    what_is_taken_away_is_deleted,
+    values_are_forgotten_with_a_pull_request_that_is_closed,
+    a_merge_into_another_branch_brings_and_takes_nothing,
+    values_are_forgotten_after_a_while,
+    what_an_earlier_release_records_of_an_instance_reaches_its_secret,
+    what_cannot_be_made_is_refused_at_once,
+);
+
+const VALUE: &str = "s3cr3t-value-77b1";
+
+/// An automation that asks for a Secret on a cluster, and the agent of that.
+struct World {
+    door: Door,
+    cluster: Cluster,
+    agent: AgentHandle,
+    automation: PrAutomation,
+}
+
+impl World {
+    async fn new(database: TestDatabase) -> Self {
+        let door = Door::new(database).await;
+        let made = door.cluster("blue").await;
+        let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
+        let cluster = made.cluster;
+        let new = NewScmConnection {
+            name: "github".parse().unwrap(),
+            kind: ScmType::Github,
+            project_id: Some(cluster.project_id),
+            is_default: false,
+            spec: ScmSpecChange {
+                repositories: Some(vec!["acme/*".parse().unwrap()]),
+                ..ScmSpecChange::default()
+            },
+        };
+        let secrets = NewScmSecrets { token: Some("a-token".into()), ..NewScmSecrets::default() };
+        let connection = door.app.scm_connection_create(&door.admin, new, secrets).await.unwrap();
+        let entry = |name: &str, autogenerate| PrSecretEntry {
+            name: name.to_owned(),
+            autogenerate,
+            ..PrSecretEntry::default()
+        };
+        let secrets = PrSecrets {
+            cluster: Some("blue".to_owned()),
+            namespace: Some("apps".to_owned()),
+            name: Some("db".to_owned()),
+            entries: vec![entry("user", false), entry("password", true)],
+        };
+        let new = NewPrAutomation {
+            name: "add".parse().unwrap(),
+            project_id: Some(cluster.project_id),
+            role: None,
+            links: PrAutomationLinksChange {
+                connection_id: Some(connection.id),
+                ..PrAutomationLinksChange::default()
+            },
+            spec: PrAutomationSpecChange {
+                title: Some("Add".to_owned()),
+                message: Some("Adds".to_owned()),
+                secrets: Some(secrets),
+                ..PrAutomationSpecChange::default()
+            },
+            merge_windows: None,
+            bindings: BindingsChange::default(),
+        };
+        let automation = door.app.pr_automation_create(&door.admin, new).await.unwrap();
+        Self { door, cluster, agent, automation }
+    }
+
+    async fn create(&self, secrets: Value) -> Result<PullRequest> {
+        let Value::Object(secrets) = secrets else { panic!("no object: {secrets}") };
+        let ask = PullRequestAsk {
+            automation: self.automation.id,
+            identifier: Some("acme/shop".to_owned()),
+            branch: None,
+            context: Map::new(),
+            key: None,
+            secrets,
+        };
+        self.door.app.pull_request_create(&self.door.admin, ask, false).await
+    }
+
+    /// A host has it, and says that it stands so.
+    async fn end(&self, id: PullRequestId, status: PrStatus) {
+        let at = self.door.app.now();
+        let commit = "a".repeat(40);
+        let generated = PrGenerated { commit: commit.clone(), templates: commit, files: Vec::new() };
+        let work = PrWork { generated: Some(generated), ..PrWork::default() };
+        self.door.database.pull_request_step(id, &work, None, at).await.unwrap();
+        let url = format!("https://github.com/acme/shop/pull/{id}");
+        let end = PullRequestEnd::Opened { url, title: "Add".to_owned(), status };
+        self.door.database.pull_request_end(id, &end, &[], at).await.unwrap();
+    }
+
+    /// What is read back of one that is open says that it is merged.
+    async fn read_merged(&self, id: PullRequestId, at: DateTime<Utc>) {
+        let settled = PrSettled { status: PrStatus::Merged, commit: None, base: Some("main".to_owned()) };
+        self.door.database.pr_instance_settle(id, &settled, at).await.unwrap();
+        self.door.database.pr_instance_settle(id, &settled, at + TimeDelta::seconds(1)).await.unwrap();
+    }
+
+    async fn secret(&self, id: PullRequestId) -> PrSecret {
+        self.door.app.get::<PrSecret>(&self.door.admin, &id).await.unwrap()
+    }
+
+    /// What the agent is told that says this: by pull request, the values, or nothing where it is to be deleted.
+    async fn poll(
+        &self,
+        told: Vec<PrSecretTold>,
+    ) -> BTreeMap<PullRequestId, Option<BTreeMap<String, String>>> {
+        let wanted = self.door.app.agent_secrets(&self.agent, told).await.unwrap();
+        let values = |values: BTreeMap<String, secrecy::SecretString>| {
+            values.into_iter().map(|(name, value)| (name, value.expose_secret().to_owned())).collect()
+        };
+        wanted.into_iter().map(|one| (one.id, one.values.map(values))).collect()
+    }
+
+    async fn mark(&self) -> u64 {
+        self.door.database.pr_secrets_mark(self.cluster.id).await.unwrap()
+    }
+}
+
+fn told(id: PullRequestId, outcome: PrSecretOutcome, message: Option<&str>) -> Vec<PrSecretTold> {
+    vec![PrSecretTold { id, outcome, message: message.map(str::to_owned) }]
+}
+
+async fn values_are_kept_from_the_request_until_the_cluster_has_them(database: TestDatabase) {
+    let w = World::new(database).await;
+    let begun = w.create(json!({"user": VALUE})).await.unwrap();
+    let waiting = w.secret(begun.id).await;
+    assert_eq!((waiting.state, waiting.cluster_id), (PrSecretState::Waiting, w.cluster.id));
+    assert_eq!((waiting.namespace.as_str(), waiting.name.as_str()), ("apps", "db"));
+    let names: Vec<(&str, bool)> =
+        waiting.entries.iter().map(|entry| (entry.name.as_str(), entry.generated)).collect();
+    assert_eq!(names, [("user", false), ("password", true)]);
+    w.end(begun.id, PrStatus::Open).await;
+    assert!(w.poll(Vec::new()).await.is_empty() && w.mark().await == 0, "before the merge nobody gets it");
+
+    let at = w.door.app.now();
+    w.read_merged(begun.id, at).await;
+    assert_eq!(w.secret(begun.id).await.state, PrSecretState::Due);
+    assert_ne!(w.mark().await, 0);
+    let due = w.door.database.pr_secrets_due(w.cluster.id, w.cluster.project_id, 10).await.unwrap();
+    let sealed = due[0].content.as_ref().unwrap().as_bytes().to_vec();
+    assert!(!sealed.windows(VALUE.len()).any(|part| part == VALUE.as_bytes()), "in clear in the database");
+    let wanted = w.poll(Vec::new()).await;
+    let values = wanted[&begun.id].clone().unwrap();
+    assert_eq!((values["user"].as_str(), values["password"].len()), (VALUE, 32));
+    assert_eq!(w.poll(Vec::new()).await, wanted, "asked again, the same");
+
+    // It is told why it waits, and by its own agent alone that it is done.
+    w.poll(told(begun.id, PrSecretOutcome::Waits, Some("namespace apps is not there yet"))).await;
+    assert_eq!(w.secret(begun.id).await.message.as_deref(), Some("namespace apps is not there yet"));
+    let other = w.door.cluster("green").await;
+    let other = w.door.app.agent_authenticate(other.deploy_token.expose_secret()).unwrap();
+    let foreign = told(begun.id, PrSecretOutcome::Written, None);
+    assert!(w.door.app.agent_secrets(&other, foreign).await.unwrap().is_empty());
+    w.poll(told(begun.id, PrSecretOutcome::Deleted, None)).await;
+    assert_eq!(w.secret(begun.id).await.state, PrSecretState::Due, "nobody asked for that");
+    assert!(w.poll(told(begun.id, PrSecretOutcome::Written, None)).await.is_empty());
+    let written = w.secret(begun.id).await;
+    assert_eq!((written.state, written.message.as_deref()), (PrSecretState::Written, None));
+    assert_eq!(w.mark().await, 0);
+    let page = w.door.app.audit_list(&w.door.admin, &PageArgs::default()).await.unwrap();
+    let lines: Vec<String> = page
+        .into_nodes()
+        .into_iter()
+        .map(|line| format!("{line:?}"))
+        .filter(|line| line.contains("pullRequest.secret"))
+        .collect();
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(lines[0].contains("apps/db") && !lines[0].contains(VALUE), "{lines:?}");
+}
+
+async fn what_is_taken_away_is_deleted(database: TestDatabase) {
+    let w = World::new(database).await;
+    let begun = w.create(json!({"user": VALUE})).await.unwrap();
+    w.end(begun.id, PrStatus::Merged).await;
+    w.poll(told(begun.id, PrSecretOutcome::Written, None)).await;
+    let filter = PrInstanceFilter::default();
+    let page = w.door.app.list::<PrInstance>(&w.door.admin, &filter, &PageArgs::default()).await.unwrap();
+    let id = page.into_nodes().remove(0).id;
+    let ask =
+        || PrInstanceAsk { id, context: Map::new(), allow_conflicts: false, overwrite: false, key: None };
+    let gone = w.door.app.pr_instance_uninstall(&w.door.admin, ask(), false).await.unwrap();
+    assert!(w.poll(Vec::new()).await.is_empty(), "it is not merged yet");
+    // Nothing is left to change in the repository: what the instance is follows without a pull request.
+    let at = w.door.app.now();
+    let commit = "b".repeat(40);
+    let generated = PrGenerated { commit: commit.clone(), templates: commit, files: Vec::new() };
+    let work = PrWork { generated: Some(generated), unneeded: true, ..PrWork::default() };
+    w.door.database.pull_request_step(gone.id, &work, None, at).await.unwrap();
+    let end = PullRequestEnd::Failed { error: "no pull request is needed".to_owned() };
+    w.door.database.pull_request_end(gone.id, &end, &[], at).await.unwrap();
+    assert_eq!(w.secret(begun.id).await.state, PrSecretState::Deleting);
+    assert_ne!(w.mark().await, 0);
+    assert_eq!(w.poll(told(begun.id, PrSecretOutcome::Written, None)).await[&begun.id], None);
+    assert!(w.poll(told(begun.id, PrSecretOutcome::Deleted, None)).await.is_empty());
+    assert_eq!(w.secret(begun.id).await.state, PrSecretState::Deleted);
+}
+
+async fn values_are_forgotten_with_a_pull_request_that_is_closed(database: TestDatabase) {
+    let w = World::new(database).await;
+    let begun = w.create(json!({"user": VALUE})).await.unwrap();
+    w.end(begun.id, PrStatus::Closed).await;
+    let closed = w.secret(begun.id).await;
+    assert_eq!(closed.state, PrSecretState::Forgotten);
+    assert!(closed.message.as_deref().unwrap().contains("forgotten when the pull request was closed"));
+    // Opened again and merged, it has none.
+    w.read_merged(begun.id, w.door.app.now()).await;
+    assert_eq!(w.secret(begun.id).await.state, PrSecretState::Forgotten);
+    assert!(w.poll(Vec::new()).await.is_empty());
+    // So it is with one that was never opened.
+    let failed = w.create(json!({"user": VALUE})).await.unwrap();
+    let end = PullRequestEnd::Failed { error: "the host refuses".to_owned() };
+    w.door.database.pull_request_end(failed.id, &end, &[], w.door.app.now()).await.unwrap();
+    assert_eq!(w.secret(failed.id).await.state, PrSecretState::Forgotten);
+}
+
+async fn a_merge_into_another_branch_brings_and_takes_nothing(database: TestDatabase) {
+    let w = World::new(database).await;
+    let settle = async |id: PullRequestId, base: &str| {
+        let settled = PrSettled { status: PrStatus::Merged, commit: None, base: Some(base.to_owned()) };
+        w.door.database.pr_instance_settle(id, &settled, w.door.app.now()).await.unwrap();
+    };
+    // Its author had it go to a branch that nobody protects.
+    let begun = w.create(json!({"user": VALUE})).await.unwrap();
+    w.end(begun.id, PrStatus::Open).await;
+    settle(begun.id, "mine").await;
+    assert_eq!(w.secret(begun.id).await.state, PrSecretState::Forgotten);
+    assert!(w.poll(Vec::new()).await.is_empty());
+
+    let merged = w.create(json!({"user": VALUE})).await.unwrap();
+    w.end(merged.id, PrStatus::Open).await;
+    settle(merged.id, "main").await;
+    w.poll(told(merged.id, PrSecretOutcome::Written, None)).await;
+    let filter = PrInstanceFilter { pull_request_id: Some(merged.id), ..PrInstanceFilter::default() };
+    let page = w.door.app.list::<PrInstance>(&w.door.admin, &filter, &PageArgs::default()).await.unwrap();
+    let id = page.into_nodes().remove(0).id;
+    let ask = PrInstanceAsk { id, context: Map::new(), allow_conflicts: false, overwrite: false, key: None };
+    let gone = w.door.app.pr_instance_uninstall(&w.door.admin, ask, false).await.unwrap();
+    w.end(gone.id, PrStatus::Open).await;
+    settle(gone.id, "mine").await;
+    assert_eq!(w.secret(merged.id).await.state, PrSecretState::Written);
+    settle(gone.id, "main").await;
+    assert_eq!(w.secret(merged.id).await.state, PrSecretState::Deleting);
+}
+
+async fn values_are_forgotten_after_a_while(database: TestDatabase) {
+    let w = World::new(database).await;
+    let (open, merged, written) = (
+        w.create(json!({"user": VALUE})).await.unwrap(),
+        w.create(json!({"user": VALUE})).await.unwrap(),
+        w.create(json!({"user": VALUE})).await.unwrap(),
+    );
+    w.end(written.id, PrStatus::Merged).await;
+    w.poll(told(written.id, PrSecretOutcome::Written, None)).await;
+    w.end(merged.id, PrStatus::Merged).await;
+    let (at, store) = (w.door.app.now(), &w.door.database);
+    assert_eq!(store.pr_secrets_forget(at - KEPT, at).await.unwrap(), 0);
+    assert_eq!(store.pr_secrets_forget(at + TimeDelta::seconds(1), at).await.unwrap(), 2);
+    for (of, expected) in [
+        (open.id, PrSecretState::Forgotten),
+        (merged.id, PrSecretState::Forgotten),
+        (written.id, PrSecretState::Written),
+    ] {
+        assert_eq!(w.secret(of).await.state, expected);
+    }
+    assert!(w.poll(Vec::new()).await.is_empty());
+}
+
+async fn what_an_earlier_release_records_of_an_instance_reaches_its_secret(database: TestDatabase) {
+    let w = World::new(database).await;
+    let begun = w.create(json!({"user": VALUE})).await.unwrap();
+    w.end(begun.id, PrStatus::Open).await;
+    let (at, store) = (w.door.app.now(), &w.door.database);
+    // It does not know of Secrets, nor that a merge into another branch brings nothing.
+    run(&w.door, "UPDATE pr_instances SET state = 'ACTIVE'").await;
+    run(&w.door, "UPDATE pull_requests SET facts = '{\"base\": \"mine\"}'").await;
+    assert_eq!(store.pr_secrets_forget(at - KEPT, at).await.unwrap(), 0);
+    assert_eq!(w.secret(begun.id).await.state, PrSecretState::Waiting);
+    run(&w.door, "UPDATE pull_requests SET facts = '{\"base\": \"main\"}'").await;
+    assert_eq!(store.pr_secrets_forget(at - KEPT, at).await.unwrap(), 0);
+    assert_eq!(w.secret(begun.id).await.state, PrSecretState::Due);
+    assert_ne!(w.mark().await, 0);
+    w.poll(told(begun.id, PrSecretOutcome::Written, None)).await;
+    run(&w.door, "UPDATE pr_instances SET state = 'REMOVED'").await;
+    assert_eq!(store.pr_secrets_forget(at - KEPT, at).await.unwrap(), 0);
+    assert_eq!(w.secret(begun.id).await.state, PrSecretState::Deleting);
+}
+
+async fn what_cannot_be_made_is_refused_at_once(database: TestDatabase) {
+    let w = World::new(database).await;
+    for (given, why) in [
+        (json!({}), "needs a value for: user"),
+        (json!({"user": VALUE, "other": VALUE}), "asks for: user, password"),
+        (json!({"user": [VALUE]}), "needs a text for user"),
+    ] {
+        let refused = w.create(given).await.unwrap_err();
+        assert!(matches!(refused, Error::Invalid { .. }), "{refused:?}");
+        let said = refused.to_string();
+        assert!(said.contains(why) && !said.contains(VALUE), "{said}");
+    }
+    let limits = |namespaces: &[&str]| ProjectLimits {
+        namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
+        ..ProjectLimits::default()
+    };
+    let selector = ProjectSelector::Id(w.cluster.project_id);
+    let set = async |limits: ProjectLimits| {
+        w.door.app.project_limits_set(&w.door.admin, &selector, &limits).await.unwrap();
+    };
+    set(limits(&["web-*"])).await;
+    let refused = w.create(json!({"user": VALUE})).await.unwrap_err();
+    assert!(matches!(refused, Error::Forbidden { .. }), "{refused:?}");
+    set(limits(&["apps"])).await;
+    w.create(json!({"user": VALUE})).await.unwrap();
+    // Limits that came since hold at the agent, too, which is sent them.
+    let page = PageArgs::default();
+    let all =
+        w.door.app.list::<PullRequest>(&w.door.admin, &PullRequestFilter::default(), &page).await.unwrap();
+    assert_eq!(all.into_nodes().len(), 1, "what is refused leaves nothing");
+}

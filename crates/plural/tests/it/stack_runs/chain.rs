@@ -1,11 +1,11 @@
 //! A stack's whole life in one world, as a person has it on the command line: made, planned, approved, applied, its outputs in the objects
-//! of a service, drifted, destroyed. On a real control plane, with PostgreSQL, and with the tool itself.
+//! of a service, drifted, destroyed. On a real control plane, with the tool itself.
 
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
-use plural_testkit::{TestDatabase, eventually, one_database, program_or_report};
+use plural_testkit::{TestDatabase, each_database, eventually, program_or_report};
 use serde_json::{Value, json};
 
 use super::{
@@ -14,9 +14,7 @@ use super::{
     world::{PATIENCE, World},
 };
 
-one_database!(
-    postgres,
-    "it is the database of installations that last; the parts of the chain are tested with SQLite in the other files here";
+each_database!(
     commands_of_a_stack_of_its_own_from_creation_to_destruction,
     ansible_from_creation_to_destruction,
     opentofu_from_creation_to_destruction_in_order

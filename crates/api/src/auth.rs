@@ -41,7 +41,7 @@ const OF_TOKEN: usize = 64;
 /// Connections on which one user was the first to show a credential: watches through `/k8s` each take one.
 pub const CONNECTIONS_OF_USER: usize = 1_280;
 /// Requests of nobody at once: sign-ins, whose bodies are held until they are read.
-const OF_NOBODY: usize = 2_048;
+pub(crate) const OF_NOBODY: usize = 2_048;
 /// Of these, those of one address.
 const OF_ADDRESS: usize = 32;
 /// Requests of the Jobs of runs at once, and those of one Job: its log, its signs of life, its tool's state.

@@ -3,7 +3,8 @@
 //! # Guarantees
 //! - All answers that are not yet sent hold at most 272 MiB. Of the large ones a party has a quarter, of the small ones as many as
 //!   it leaves to others, so that others get theirs however many there are who read nothing.
-//! - Before a request is carried out there is room for a small answer to it.
+//! - Before a request is carried out there is room for a small answer to it, or, for who shows no credential, for one that says
+//!   what became of it. As many requests of nobody as may be open at once leave room for one more address.
 //! - Who does not read an answer in time gets no more of it, and loses the connection.
 
 use std::{
@@ -23,7 +24,7 @@ use plural_kit::{Permit, Permits, Visit};
 use tokio::task::AbortHandle;
 
 use crate::{
-    auth::Party,
+    auth::{OF_NOBODY, Party},
     graphql::{MOST_BYTES, Shortage},
 };
 
@@ -35,6 +36,8 @@ const LARGE: usize = 192 << 20;
 const SMALL: usize = 64 << 20;
 /// Bytes of the small ones for those who show no credential.
 const NOBODYS: usize = 16 << 20;
+/// Of these, what a request takes until its answer is written: half of all for as many as there may be.
+const NOBODYS_RESERVE: usize = NOBODYS / 2 / OF_NOBODY;
 /// Of the large ones, one party has one of so many shares.
 const SHARES: usize = 4;
 /// How long a client may take to read an answer, beside what its length takes.
@@ -82,13 +85,19 @@ pub(crate) struct Recipient {
     visit: Weak<Visit>,
     /// Room for a small answer: what was carried out is answered.
     reserved: Arc<Permit<Party>>,
+    /// Bytes of it.
+    reserve: usize,
 }
 
 impl Recipient {
     /// `None` when the party has so many answers to read that it gets no other one.
     pub(crate) fn new(sending: &Sending, party: Party, visit: Weak<Visit>) -> Option<Self> {
-        let reserved = Arc::new(sending.small(party).take_many(party, PIECE)?);
-        Some(Self { sending: sending.clone(), party, visit, reserved })
+        let reserve = match party {
+            Party::User(_) => PIECE,
+            Party::Address(_) => NOBODYS_RESERVE,
+        };
+        let reserved = Arc::new(sending.small(party).take_many(party, reserve)?);
+        Some(Self { sending: sending.clone(), party, visit, reserved, reserve })
     }
 }
 
@@ -141,12 +150,12 @@ impl Text {
 
     /// Counts the open piece.
     fn seal(&mut self) -> Result<(), Shortage> {
-        let Recipient { sending, party, visit: _, reserved } = &self.recipient;
+        let Recipient { sending, party, visit: _, reserved, reserve } = &self.recipient;
         let is_small = self.full.is_empty() && self.open.len() < PIECE;
         let places = if is_small { sending.small(*party) } else { &sending.large };
         let place = match places.take_many(*party, self.open.capacity()) {
             Some(place) => Arc::new(place),
-            None if is_small => Arc::clone(reserved),
+            None if is_small && self.open.len() <= *reserve => Arc::clone(reserved),
             None => return Err(Shortage::Unread),
         };
         self.full.push_back(Piece { text: std::mem::take(&mut self.open), _place: place });
@@ -259,7 +268,7 @@ impl Drop for Watch {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
+    use std::{io::Write as _, net::Ipv4Addr};
 
     use http_body_util::BodyExt as _;
 
@@ -311,6 +320,31 @@ mod tests {
         assert!(sending.small.take_many(Party::User(1), PIECE).is_some());
         let most = MOST_BYTES as usize;
         assert_eq!(text(&Sending::default(), 1, most + 1).err(), Some(Shortage::Bytes));
+    }
+
+    #[tokio::test]
+    async fn requests_of_nobody_leave_room_for_one_more_address() {
+        let sending = Sending::default();
+        let of = |address: u32| {
+            let party = Party::Address(Some(Ipv4Addr::from_bits(address).into()));
+            Recipient::new(&sending, party, Weak::new())
+        };
+        let open: Vec<_> = (0..OF_NOBODY as u32).map(|n| of(n / 8).unwrap()).collect();
+        let mut text = Text::new(of(u32::MAX).unwrap());
+        text.write_all(&[b'x'; 1_000]).unwrap();
+        drop(text.into_body().unwrap());
+        // Without room for all of an answer, there is room to say so.
+        let mut all = Vec::new();
+        while let Some(place) = sending.nobodys.take_many(open[0].party, NOBODYS_RESERVE) {
+            all.push(place);
+        }
+        let answer = |bytes: usize| {
+            let mut text = Text::new(open[0].clone());
+            text.write_all(&vec![b'x'; bytes]).unwrap();
+            text.into_body().err()
+        };
+        assert_eq!(answer(NOBODYS_RESERVE + 1), Some(Shortage::Unread));
+        assert_eq!(answer(NOBODYS_RESERVE), None);
     }
 
     #[tokio::test]

@@ -422,6 +422,11 @@ async function upgrades(page) {
   assert.equal(await changed.getByText('-  replicas: "3"', { exact: true }).count(), 0, 'what people changed is lost');
   await judge(page, 'the review of an upgrade');
   assert.deepEqual(sent('PreviewPrInstanceUpgrade').at(-1).context, { region: 'eu' }, 'what did not change is sent');
+  await button(page, 'Show what it would do').click();
+  const found = page.getByRole('region', { name: 'What it would do to services' });
+  await found.getByRole('link', { name: service, exact: true }).waitFor(PATIENCE);
+  await judge(page, 'what an upgrade would do');
+  assert.deepEqual(sent('PlanPrInstanceUpgrade').at(-1).context, { region: 'eu' }, 'another upgrade is planned');
   assert.equal(sent('UpgradePrInstance').length, 0, 'a pull request is opened unasked');
   await button(page, 'Open the pull request').click();
   await page.waitForURL(/settings\/pull-requests\/[0-9a-f-]{36}$/);

@@ -246,6 +246,8 @@ export function things(clusters) {
       };
     },
     previewPrInstanceUninstall: CHANGES,
+    planPrInstanceUpgrade: { id: 'fp0' },
+    planPrInstanceUninstall: { id: 'fp0' },
     upgradePrInstance: { id: 'pr3' },
     upgradePrInstances: [
       { error: null, instance: { id: 'pi0', repository: 'acme/shop', path: 'apps/shop' }, pullRequest: { id: 'pr3' } },

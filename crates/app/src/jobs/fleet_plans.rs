@@ -35,7 +35,7 @@ use crate::source::SourceLimits;
 /// Artifacts that are built at once.
 pub(super) const BUILDS: usize = 4;
 /// Files in conflict that are named.
-const MOST_CONFLICTS: usize = 10;
+pub(super) const MOST_CONFLICTS: usize = 10;
 
 /// Looks which services a commit reaches, and has their agents asked.
 #[derive(Debug)]

@@ -364,7 +364,9 @@ fn summary(plan: &FleetPlan) -> Vec<String> {
     }
     if let (Some(at), Some(base)) = (&plan.moved_sha, &plan.base) {
         let at: String = at.chars().take(12).collect();
-        lines.push(format!("{base} has moved on to {at} since, which changes it: `plural pr replan` plans it again"));
+        lines.push(format!(
+            "{base} has moved on to {at} since, which changes it: `plural pr replan` plans it again"
+        ));
     }
     let number = |of: fn(&FleetPlanCounts) -> Option<i64>| {
         reach.and_then(|reach| reach.counts.as_ref()).and_then(of).unwrap_or_default()

@@ -115,10 +115,11 @@ async fn only_the_commit_that_somebody_read_is_released() {
 async fn a_pull_request_is_planned_again() {
     let mut moved = plan("DONE");
     moved["movedSha"] = json!("cd34ef56ab12cd34");
-    let server = server("DONE")
-        .await
-        .data("GetPullRequest", "pullRequest", &known())
-        .data("ReplanPullRequest", "replanPullRequest", &json!([moved]));
+    let server = server("DONE").await.data("GetPullRequest", "pullRequest", &known()).data(
+        "ReplanPullRequest",
+        "replanPullRequest",
+        &json!([moved]),
+    );
     let person = Person::of(&server.url);
     let told = person.run(&format!("pr replan {ID}")).await;
     assert_eq!(told.code, 0, "{}", told.err);

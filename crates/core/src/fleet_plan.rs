@@ -50,7 +50,7 @@ pub enum FleetPlanPhase {
     Done,
     /// It cannot be made.
     Failed,
-    /// A newer commit took its place.
+    /// A newer plan took its place.
     Superseded,
 }
 

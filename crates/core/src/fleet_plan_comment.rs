@@ -35,7 +35,7 @@ pub fn comment(plan: &FleetPlan, parts: &[FleetPlanPart], link: Option<&str>) ->
              with `plural pr release`.\n",
         ),
         FleetPlanPhase::Failed => text.push_str("There is no plan of this commit: the console says why.\n"),
-        FleetPlanPhase::Superseded => text.push_str("A newer commit took its place.\n"),
+        FleetPlanPhase::Superseded => text.push_str("A newer plan took its place.\n"),
         FleetPlanPhase::Asked | FleetPlanPhase::Done => told(&mut text, plan, parts),
     }
     if let Some(link) = link.filter(|link| is_link(link)) {

@@ -36,7 +36,7 @@ pub(crate) enum FleetPlanPhase {
     Done,
     /// It cannot be made.
     Failed,
-    /// A newer commit took its place.
+    /// A newer plan took its place.
     Superseded,
 }
 

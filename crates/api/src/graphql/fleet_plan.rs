@@ -531,7 +531,7 @@ impl FleetPlanMutation {
             let request = request(ctx);
             let pull_request = id::<PullRequestId>(&pull_request).into_graphql(ctx)?;
             let plans = Box::pin(request.app.fleet_plans_again(&request.op, pull_request)).await;
-            Ok(list(plans.into_graphql(ctx)?.into_iter().map(Into::into)))
+            Ok(list(plans.into_graphql(ctx)?.into_iter().map(FleetPlan::from)))
         })
         .await
     }

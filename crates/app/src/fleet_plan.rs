@@ -152,12 +152,14 @@ pub trait FleetPlanStore: Send + Sync + 'static {
     ) -> Result<()>;
     /// One that the console is to look at; nothing where that was done, or is not to be done any more.
     async fn fleet_plan_to_look_at(&self, id: FleetPlanId) -> Result<Option<FleetPlan>>;
-    /// Whether the newest plan of a pull request for this repository is of this commit, and was not given up.
+    /// Whether the newest plan of a pull request for this repository is of this commit, goes to this branch as far as both say where they go,
+    /// and was not given up.
     async fn fleet_plan_is_known(
         &self,
         repository: RepositoryId,
         pull_request: PullRequestId,
         reference: &str,
+        base: Option<&str>,
     ) -> Result<bool>;
     /// The newest plan of each open pull request for this repository, where it is of a branch, and agents were asked.
     async fn fleet_plans_followed(&self, repository: RepositoryId) -> Result<Vec<FleetPlan>>;

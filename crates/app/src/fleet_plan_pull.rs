@@ -55,12 +55,12 @@ impl App {
         let found = there(self.authorized::<Repository, Write>(system, &by).await)?;
         // A connection of the installation reads those of many projects: the record is of one.
         let Some(found) = found.filter(|found| found.project_id == opened.project_id) else { return Ok(()) };
-        if self.store.fleet_plan_is_known(repository, opened.id, head).await? {
+        let base = opened.life.facts.base.clone();
+        if self.store.fleet_plan_is_known(repository, opened.id, head, base.as_deref()).await? {
             return Ok(());
         }
         // Nobody is told of a plan of nothing.
         let targets = self.store.fleet_plan_targets(repository).await?;
-        let base = opened.life.facts.base.clone();
         let is_followed = match &base {
             None => !targets.is_empty(),
             Some(base) if targets.iter().any(|target| target.moves(|git| follows(git, base))) => true,

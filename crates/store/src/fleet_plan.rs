@@ -337,10 +337,11 @@ impl FleetPlanStore for Database {
         repository: RepositoryId,
         pull_request: PullRequestId,
         reference: &str,
+        base: Option<&str>,
     ) -> Result<bool> {
-        let newest: Option<(String, String)> = row::Entity::find()
+        let newest: Option<(String, Option<String>, String)> = row::Entity::find()
             .select_only()
-            .columns([row::Column::Reference, row::Column::Phase])
+            .columns([row::Column::Reference, row::Column::Base, row::Column::Phase])
             .filter(row::Column::RepositoryId.eq(repository.uuid()))
             .filter(row::Column::PullRequestId.eq(pull_request.uuid()))
             .order_by_desc(row::Column::Id)
@@ -350,7 +351,10 @@ impl FleetPlanStore for Database {
             .await
             .map_err(db("reading a fleet plan"))?;
         let failed = FleetPlanPhase::Failed.as_str();
-        Ok(newest.is_some_and(|(known, phase)| known == reference && phase != failed))
+        Ok(newest.is_some_and(|(known, goes_to, phase)| {
+            let is_elsewhere = goes_to.as_deref().zip(base).is_some_and(|(was, is)| was != is);
+            known == reference && !is_elsewhere && phase != failed
+        }))
     }
 
     async fn fleet_plans_followed(&self, repository: RepositoryId) -> Result<Vec<FleetPlan>> {

@@ -38,6 +38,7 @@ each_database!(
     a_plan_is_made_again_once_its_base_moves_where_that_matters,
     what_does_not_merge_any_more_is_told,
     the_released_commit_of_a_fork_is_planned_again,
+    a_pull_request_that_goes_to_another_branch_is_planned_again,
 );
 
 /// A service whose repository is at a git host.
@@ -162,12 +163,13 @@ impl Hosted {
         .await
     }
 
-    /// A service of the repository that is read from this folder.
-    async fn reads(&self, folder: &str) -> Value {
+    /// A service of the repository that is read from this folder of a branch.
+    async fn reads(&self, branch: &str, folder: &str) -> Value {
         let create = "mutation ($id: ID, $a: ServiceDeploymentAttributes!) {
           createServiceDeployment(clusterId: $id, attributes: $a) { id } }";
         let attributes = json!({
-            "name": folder, "namespace": "shop", "repositoryId": self.repository, "git": {"ref": "main", "folder": folder},
+            "name": format!("{branch}-{folder}"), "namespace": "shop", "repositoryId": self.repository,
+            "git": {"ref": branch, "folder": folder},
         });
         let made = self.t.admin.data(create, json!({"id": self.cluster["id"], "a": attributes})).await;
         made["createServiceDeployment"]["id"].clone()
@@ -424,7 +426,7 @@ async fn a_merge_while_a_plan_is_made_ends_both(database: TestDatabase) {
 async fn a_plan_is_made_again_once_its_base_moves_where_that_matters(database: TestDatabase) {
     let h = Hosted::polling(&database).await;
     let at = h.moves("docs/x.yaml", "1");
-    let docs = h.reads("docs").await;
+    let docs = h.reads("main", "docs").await;
     h.stands(&docs, Some(&at)).await;
     let sha = h.branch("own", "web/b.yaml");
     let number = h.host.open_from("own", false);
@@ -519,4 +521,26 @@ async fn the_released_commit_of_a_fork_is_planned_again(database: TestDatabase) 
     let at = h.moves("web/a.yaml", "10");
     let plan = h.planned_on(&id, &at, "DONE").await;
     assert_eq!((&plan["ref"], &plan["merged"]), (&json!(sha), &json!(true)), "{plan}");
+}
+
+async fn a_pull_request_that_goes_to_another_branch_is_planned_again(database: TestDatabase) {
+    let h = Hosted::polling(&database).await;
+    h.remote.set_ref("refs/heads/release", "main").unwrap();
+    let service = h.reads("release", "web").await;
+    h.stands(&service, None).await;
+    let sha = h.push("feature", "2");
+    let number = h.host.open_from("feature", false);
+    let id = h.record(number, "feature").await;
+    h.refresh(&id).await;
+    let plan = h.planned(&id, &sha, "DONE").await;
+    assert_eq!(plan["reach"]["parts"], json!([{"name": "web", "state": "AWAY"}]), "{plan}");
+    h.host.retarget_by_another(number, "release");
+    h.refresh(&id).await;
+    let plan = eventually(LONG, async || {
+        let all = plans(&h.t.admin, &id).await;
+        let found = all.iter().find(|plan| plan["base"] == "release" && plan["phase"] == "DONE").cloned();
+        found.ok_or_else(|| format!("{all:?}"))
+    })
+    .await;
+    assert_eq!(plan["reach"]["parts"], json!([{"name": "release-web", "state": "AWAY"}]), "{plan}");
 }

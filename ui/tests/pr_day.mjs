@@ -422,6 +422,9 @@ async function upgrades(page) {
   assert.equal(await changed.getByText('-  replicas: "3"', { exact: true }).count(), 0, 'what people changed is lost');
   await judge(page, 'the review of an upgrade');
   assert.deepEqual(sent('PreviewPrInstanceUpgrade').at(-1).context, { region: 'eu' }, 'what did not change is sent');
+  await button(page, 'Show what it would do').click();
+  await isPlanned(page, ['0', '1'], changed);
+  assert.deepEqual(sent('PlanPrInstanceUpgrade').at(-1).context, { region: 'eu' }, 'another upgrade is planned');
   assert.equal(sent('UpgradePrInstance').length, 0, 'a pull request is opened unasked');
   await button(page, 'Open the pull request').click();
   await page.waitForURL(/settings\/pull-requests\/[0-9a-f-]{36}$/);
@@ -452,6 +455,9 @@ async function takesAway(page) {
   const dialog = page.getByRole('dialog');
   await dialog.getByText(/^1 file would change$/).waitFor(PATIENCE);
   await dialog.getByText(/apps\/shop\.yaml: it was changed since/).waitFor();
+  await dialog.getByRole('button', { name: 'Show what it would do', exact: true }).click();
+  await isPlanned(page, ['0', '1'], ['change']);
+  assert.equal(sent('UninstallPrInstance').length, 0, 'a pull request is opened unasked');
   await dialog.getByLabel(/^Type/).fill(repository);
   await dialog.getByRole('button', { name: 'Uninstall', exact: true }).click();
   // The page says so at once, and is called as its pull request once that has a title.

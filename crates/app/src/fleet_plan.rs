@@ -8,7 +8,8 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::fleet_plan::{
-    FleetFound, FleetPartState, FleetPlan, FleetPlanAsk, FleetPlanPart, FleetPlanPhase, PreviewedStack,
+    FleetFound, FleetPartState, FleetPlan, FleetPlanAsk, FleetPlanPart, FleetPlanPhase, FleetSince,
+    PreviewedStack,
 };
 use plural_core::ids::{
     ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId, StackId,
@@ -142,7 +143,7 @@ pub struct PrunedPreviews {
 #[async_trait]
 pub trait FleetPlanStore: Send + Sync + 'static {
     /// Records a plan that is to be made, with the jobs that begin with it. Earlier ones of the same pull request, or of the same branch
-    /// where there is none, are superseded; the oldest of the repository go.
+    /// where there is none, are superseded; the oldest of the repository go, and of the same commit of the pull request all but the last one.
     async fn fleet_plan_begin(
         &self,
         by: Audited<'_, Repository, Write>,
@@ -151,13 +152,27 @@ pub trait FleetPlanStore: Send + Sync + 'static {
     ) -> Result<()>;
     /// One that the console is to look at; nothing where that was done, or is not to be done any more.
     async fn fleet_plan_to_look_at(&self, id: FleetPlanId) -> Result<Option<FleetPlan>>;
-    /// Whether the newest plan of a pull request for this repository is of this commit, and was not given up.
+    /// Whether the newest plan of a pull request for this repository is of this commit, goes to this branch as far as both say where they go,
+    /// and was not given up.
     async fn fleet_plan_is_known(
         &self,
         repository: RepositoryId,
         pull_request: PullRequestId,
         reference: &str,
+        base: Option<&str>,
     ) -> Result<bool>;
+    /// The newest plan of each open pull request for this repository, where it is of a branch, and agents were asked.
+    async fn fleet_plans_followed(&self, repository: RepositoryId) -> Result<Vec<FleetPlan>>;
+    /// The newest plan of a pull request for each repository.
+    async fn fleet_plans_newest(&self, pull_request: PullRequestId) -> Result<Vec<FleetPlan>>;
+    /// Records where the branch of a plan went.
+    async fn fleet_plan_since(
+        &self,
+        id: FleetPlanId,
+        since: &FleetSince,
+        jobs: &[NewJob],
+        at: DateTime<Utc>,
+    ) -> Result<()>;
     /// Lets a plan begin that waits for a person.
     ///
     /// # Errors

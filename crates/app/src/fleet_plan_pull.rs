@@ -12,7 +12,7 @@ use plural_core::scm_connection::ScmConnection;
 use plural_core::stack_pull_request::{check_releasable, head_reference};
 use plural_core::{Error, Result};
 
-use crate::access::{Approve, Read, Write, actor_name};
+use crate::access::{Approve, Authorized, Read, Write, actor_name};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::fleet_plan::beginners;
@@ -55,12 +55,12 @@ impl App {
         let found = there(self.authorized::<Repository, Write>(system, &by).await)?;
         // A connection of the installation reads those of many projects: the record is of one.
         let Some(found) = found.filter(|found| found.project_id == opened.project_id) else { return Ok(()) };
-        if self.store.fleet_plan_is_known(repository, opened.id, head).await? {
+        let base = opened.life.facts.base.clone();
+        if self.store.fleet_plan_is_known(repository, opened.id, head, base.as_deref()).await? {
             return Ok(());
         }
         // Nobody is told of a plan of nothing.
         let targets = self.store.fleet_plan_targets(repository).await?;
-        let base = opened.life.facts.base.clone();
         let is_followed = match &base {
             None => !targets.is_empty(),
             Some(base) if targets.iter().any(|target| target.moves(|git| follows(git, base))) => true,
@@ -92,6 +92,80 @@ impl App {
         };
         let by = found.audited_new(system, "fleetPlan.create", "fleet plan", id, &plan.reference);
         self.store.fleet_plan_begin(by, &plan, &beginners(&plan)?).await
+    }
+
+    /// Has the services planned again that an open pull request reaches; needs write access to its project and to their repositories. What is
+    /// being made is not made again.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where there is no plan yet, where one waits for a release, and where the pull request is not open.
+    pub async fn fleet_plans_again(&self, ctx: &OpCtx, id: PullRequestId) -> Result<Vec<FleetPlan>> {
+        let opened = self.authorized::<PullRequest, Write>(ctx, &id).await?;
+        if opened.told.status != PrStatus::Open {
+            return Err(Error::conflict("the pull request is not open: there is nothing to plan"));
+        }
+        let newest = self.store.fleet_plans_newest(id).await?;
+        if newest.is_empty() {
+            return Err(Error::conflict(
+                "there is no plan of services to make again: the pull request has none before its head is read back, and where no service follows its branch",
+            ));
+        }
+        let fork = opened.life.facts.fork;
+        let mut plans = Vec::with_capacity(newest.len());
+        for plan in newest {
+            let is_moved = plan.found.as_ref().is_some_and(|found| found.moved().is_some());
+            match plan.phase {
+                FleetPlanPhase::Looking => plans.push(plan),
+                FleetPlanPhase::Asked if !is_moved => plans.push(plan),
+                FleetPlanPhase::Superseded if fork => return Err(unreleased()),
+                FleetPlanPhase::Held => return Err(unreleased()),
+                FleetPlanPhase::Asked
+                | FleetPlanPhase::Done
+                | FleetPlanPhase::Failed
+                | FleetPlanPhase::Superseded => {
+                    let by = RepositorySelector::Id(plan.repository_id);
+                    if fork {
+                        self.authorized::<Repository, Approve>(ctx, &by).await?;
+                    }
+                    let repository = self.authorized::<Repository, Write>(ctx, &by).await?;
+                    plans.push(self.fleet_plan_renewed_by(ctx, &repository, &plan).await?);
+                }
+            }
+        }
+        Ok(plans)
+    }
+
+    /// Has a plan of a pull request made again, as its branch has moved on.
+    pub(crate) async fn fleet_plan_renewed(&self, before: &FleetPlan) -> Result<()> {
+        let system = self.system_ctx();
+        let by = RepositorySelector::Id(before.repository_id);
+        let Some(repository) = there(self.authorized::<Repository, Write>(&system, &by).await)? else {
+            return Ok(());
+        };
+        self.fleet_plan_renewed_by(&system, &repository, before).await.map(drop)
+    }
+
+    /// The same commit again. That of a fork was released with the plan before.
+    async fn fleet_plan_renewed_by(
+        &self,
+        ctx: &OpCtx,
+        repository: &Authorized<Repository, Write>,
+        before: &FleetPlan,
+    ) -> Result<FleetPlan> {
+        let (id, at) = (FleetPlanId::new(), ctx.now());
+        let plan = FleetPlan {
+            id,
+            creator: actor_name(ctx.actor()),
+            phase: FleetPlanPhase::Looking,
+            found: None,
+            error: None,
+            created_at: at,
+            updated_at: at,
+            ..before.clone()
+        };
+        let by = repository.audited_new(ctx, "fleetPlan.create", "fleet plan", id, &plan.reference);
+        self.store.fleet_plan_begin(by, &plan, &beginners(&plan)?).await?;
+        Ok(plan)
     }
 
     /// Whether a branch is the one that is meant where none is named, as far as it is known here: what was not fetched is looked at later.
@@ -165,6 +239,10 @@ impl App {
         let console = self.settings.public_url.as_deref()?.trim_end_matches('/');
         Some(format!("{console}/settings/pull-requests/{id}"))
     }
+}
+
+fn unreleased() -> Error {
+    Error::conflict("the commit comes from a fork and waits for its release: read it, and release it")
 }
 
 /// What the comment is found by: a repository that the console knows twice has two.

@@ -65,8 +65,13 @@ impl App {
     /// # Errors
     /// [`Error::Conflict`] where no git repository of the automation's project is the one that it changes: then nothing follows it.
     pub async fn pull_request_preview_plan(&self, ctx: &OpCtx, ask: PullRequestAsk) -> Result<FleetPlan> {
-        let Prepared { automation, repository, base, asked } =
-            Box::pin(self.pull_request_prepared(ctx, &ask)).await?;
+        let prepared = Box::pin(self.pull_request_prepared(ctx, &ask)).await?;
+        Box::pin(self.preview_plan_begun(ctx, prepared)).await
+    }
+
+    /// Records the plan of what was asked, allowed and checked, with the job that looks at it.
+    pub(crate) async fn preview_plan_begun(&self, ctx: &OpCtx, prepared: Prepared) -> Result<FleetPlan> {
+        let Prepared { automation, repository, base, asked } = prepared;
         let (project, connection) = (automation.project_id, automation.links.connection_id);
         let host = self.pull_request_connection(connection).await?;
         let known = self.preview_repositories(project, &host, &repository).await?;

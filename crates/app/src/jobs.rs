@@ -12,6 +12,7 @@ mod fetch_turns;
 mod fleet_plan_sources;
 mod fleet_plans;
 mod follow_definition;
+mod follow_fleet_base;
 mod follow_gone;
 mod follow_stacks;
 mod follow_upstream;
@@ -60,6 +61,7 @@ pub use fleet_plans::{
     BegunFleetPlan, EndFleetPlan, LookFleetPlan, PlanFleetOfPull, TellFleetPlan, ToldFleetPlan,
 };
 pub use follow_definition::{FollowDefinition, FollowedDefinition};
+pub use follow_fleet_base::{FollowFleetBase, MovedBranches};
 pub use follow_gone::{FollowGone, LeftStacks};
 pub use follow_upstream::{FollowUpstream, FollowedRun};
 pub use govern_pull_request::GovernPullRequest;
@@ -243,6 +245,7 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<EndFleetPlan>(),
     JobEntry::of::<TellFleetPlan>(),
     JobEntry::of::<PlanFleetOfPull>(),
+    JobEntry::of::<FollowFleetBase>(),
     JobEntry::of::<HearPullRequest>(),
     JobEntry::of::<ReadPullRequest>(),
     JobEntry::of::<FollowMerge>(),

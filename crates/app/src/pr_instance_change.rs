@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use plural_core::fleet_plan::FleetPlan;
 use plural_core::form::context;
 use plural_core::idempotency_key::IdempotencyKey;
 use plural_core::ids::{PrAutomationId, PrInstanceId, PullRequestId, ScmConnectionId};
@@ -25,7 +26,7 @@ use crate::pr_instance::{PrInstanceFilter, PrLedger};
 use crate::pr_instance_made::{AskedChange, AskedKind, Compared, Tree, after_overwrite, files_at, plain};
 use crate::pull_request_key::Keyed;
 use crate::pull_request_made::{Asked, CONTEXT};
-use crate::pull_request_open::{Begin, PullRequestPreview, seed_context};
+use crate::pull_request_open::{Begin, Prepared, PullRequestPreview, seed_context};
 use crate::secret::random;
 
 /// Instances of an automation that are upgraded at once.
@@ -112,14 +113,30 @@ impl App {
         ctx: &OpCtx,
         ask: PrInstanceAsk,
     ) -> Result<PullRequestPreview> {
+        let Prepared { automation, repository, base, asked } =
+            Box::pin(self.pr_instance_upgrade_prepared(ctx, &ask)).await?;
+        Box::pin(self.pull_request_previewed(automation.links.connection_id, repository, base, &asked)).await
+    }
+
+    /// Has the agents of all clusters say what an upgrade would do; needs the same right. Answers at once: the plan fills while they answer.
+    /// It is a plan of a preview as any other of the automation. Where both changed the same lines, it says so and plans nothing.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where there is nothing newer, or no git repository of the automation's project is the one that it changes.
+    pub async fn pr_instance_upgrade_plan(&self, ctx: &OpCtx, ask: PrInstanceAsk) -> Result<FleetPlan> {
+        let prepared = Box::pin(self.pr_instance_upgrade_prepared(ctx, &ask)).await?;
+        Box::pin(self.preview_plan_begun(ctx, prepared)).await
+    }
+
+    /// An upgrade that is looked at and not done: its conflicts are shown.
+    async fn pr_instance_upgrade_prepared(&self, ctx: &OpCtx, ask: &PrInstanceAsk) -> Result<Prepared> {
         let kind = AskedKind::Upgrade { allow_conflicts: true, overwrite: ask.overwrite };
-        let ready = Box::pin(self.pr_instance_ready(ctx, &ask, kind)).await?;
+        let ready = Box::pin(self.pr_instance_ready(ctx, ask, kind)).await?;
         let Upgrade { asked, made: _ } =
             Box::pin(self.pr_instance_upgrade_asked(ctx, &ready, &ask.context)).await?;
-        let asked = Asked { change: Some(ready.change), ..asked };
-        let PrInstance { repository, base, .. } = ready.instance;
-        Box::pin(self.pull_request_previewed(ready.automation.links.connection_id, repository, base, &asked))
-            .await
+        let Ready { instance, automation, change } = ready;
+        let PrInstance { repository, base, .. } = instance;
+        Ok(Prepared { automation, repository, base, asked: Asked { change: Some(change), ..asked } })
     }
 
     /// Upgrades all instances of an automation that are of an older version, each by a pull request of its own, which are opened in the
@@ -192,11 +209,27 @@ impl App {
         ctx: &OpCtx,
         ask: PrInstanceAsk,
     ) -> Result<PullRequestPreview> {
+        let Prepared { automation, repository, base, asked } =
+            Box::pin(self.pr_instance_uninstall_prepared(ctx, &ask)).await?;
+        Box::pin(self.pull_request_previewed(automation.links.connection_id, repository, base, &asked)).await
+    }
+
+    /// Has the agents of all clusters say what taking it away would do; needs the same right. Answers at once: the plan fills while they
+    /// answer.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where no git repository of the automation's project is the one that it changes.
+    pub async fn pr_instance_uninstall_plan(&self, ctx: &OpCtx, ask: PrInstanceAsk) -> Result<FleetPlan> {
+        let prepared = Box::pin(self.pr_instance_uninstall_prepared(ctx, &ask)).await?;
+        Box::pin(self.preview_plan_begun(ctx, prepared)).await
+    }
+
+    async fn pr_instance_uninstall_prepared(&self, ctx: &OpCtx, ask: &PrInstanceAsk) -> Result<Prepared> {
         let Ready { instance, automation, change } =
-            Box::pin(self.pr_instance_uninstall_ready(ctx, &ask)).await?;
+            Box::pin(self.pr_instance_uninstall_ready(ctx, ask)).await?;
         let asked = uninstalls(&instance, change, ctx)?;
         let PrInstance { repository, base, .. } = instance;
-        Box::pin(self.pull_request_previewed(automation.links.connection_id, repository, base, &asked)).await
+        Ok(Prepared { automation, repository, base, asked })
     }
 
     /// How the files of an instance differ from what was generated; needs the right to open pull requests with the automation, whose

@@ -22,10 +22,9 @@ impl App {
         if after.told.status == PrStatus::Merged && before.told.status != PrStatus::Merged {
             jobs.push(NewJob::of::<FollowMerge>(&MergedPullRequest { id: after.id })?);
         }
-        if after.told.status == PrStatus::Open
-            && after.life.head.is_some()
-            && after.life.head != before.life.head
-        {
+        let (now, was) = (&after.life, &before.life);
+        let is_other = now.head != was.head || now.facts.base != was.facts.base;
+        if after.told.status == PrStatus::Open && now.head.is_some() && is_other {
             jobs.push(NewJob::of::<PlanFleetOfPull>(&KnownPullRequest { id: after.id })?);
         }
         let is_news = before.told.status != after.told.status || before.life.head != after.life.head;
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn services_are_planned_at_each_head_of_an_open_one() {
+    fn services_are_planned_at_each_head_of_an_open_one_and_each_branch_that_it_goes_to() {
         let at = |status, head: Option<&str>| {
             let mut pull = of(status);
             pull.life.head = head.map(String::from);
@@ -156,6 +155,9 @@ mod tests {
         let (unread, one) = (at(PrStatus::Open, None), at(PrStatus::Open, Some("a1")));
         assert!(is_planned(&unread, &one) && is_planned(&one, &at(PrStatus::Open, Some("b2"))));
         assert!(!is_planned(&one, &one) && !is_planned(&one, &unread));
+        let mut elsewhere = at(PrStatus::Open, Some("a1"));
+        elsewhere.life.facts.base = Some("release".to_owned());
+        assert!(is_planned(&one, &elsewhere) && !is_planned(&elsewhere, &elsewhere));
         assert!(!is_planned(&one, &at(PrStatus::Merged, Some("b2"))));
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     pr_life::{self, PrCloseArgs, PrDescribeArgs, PrRefreshArgs},
     pr_merge::{self, PrMergeArgs, PrWindowsArgs},
     pr_open::{self, PrCreateArgs, PrPreviewArgs},
-    pr_plan::{self, PrPlanArgs, PrReleaseArgs},
+    pr_plan::{self, PrPlanArgs, PrReleaseArgs, PrReplanArgs},
     pr_test::{self, ContractsArgs, TemplateArgs, TestArgs},
     stacks,
     terminal::Terminal,
@@ -43,6 +43,7 @@ enum PrCommand {
     Create(PrCreateArgs),
     Preview(PrPreviewArgs),
     Plan(PrPlanArgs),
+    Replan(PrReplanArgs),
     Release(PrReleaseArgs),
     Merge(PrMergeArgs),
     Windows(PrWindowsArgs),
@@ -74,6 +75,7 @@ impl PrArgs {
             | PrCommand::Describe(_)
             | PrCommand::Create(_)
             | PrCommand::Plan(_)
+            | PrCommand::Replan(_)
             | PrCommand::Release(_)
             | PrCommand::Merge(_)
             | PrCommand::Windows(_)
@@ -207,6 +209,9 @@ pub(crate) async fn run(
             pr_open::preview(args, &connect(&connection, terminal)?.client, terminal).await
         }
         PrCommand::Plan(args) => pr_plan::plan(args, &connect(&connection, terminal)?.client, terminal).await,
+        PrCommand::Replan(args) => {
+            pr_plan::replan(args, &connect(&connection, terminal)?.client, terminal).await
+        }
         PrCommand::Release(args) => {
             pr_plan::release(args, &connect(&connection, terminal)?.client, terminal).await
         }

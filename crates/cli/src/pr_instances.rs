@@ -1,24 +1,27 @@
 //! `plural pr instances …`, `outdated`, `upgrade` and `uninstall`: what pull requests of automations generated.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand, ValueEnum};
 use plural_wire::{
-    Client, DiffPrInstance, GetPrInstance, ListPrInstances, PAGE_SIZE, PrInstance, PrInstanceDrift,
-    PrInstanceState, PrInstanceUpgrade, PrPhase, PreviewPrInstanceUninstall, PreviewPrInstanceUpgrade,
-    PullRequestRef, UninstallPrInstance, UpgradePrInstance, UpgradePrInstances, all_pages,
+    Client, DiffPrInstance, GetPrInstance, ListPrInstances, PAGE_SIZE, PlanPrInstanceUninstall,
+    PlanPrInstanceUpgrade, PrInstance, PrInstanceDrift, PrInstanceState, PrInstanceUpgrade, PrPhase,
+    PreviewPrInstanceUninstall, PreviewPrInstanceUpgrade, PullRequestRef, UninstallPrInstance,
+    UpgradePrInstance, UpgradePrInstances, all_pages,
 };
 
 use crate::{
     args::{ListOutputArgs, OutputArgs},
     error::CliError,
     format::Format,
-    key,
+    key::{self, parse_duration},
     output::{self, Row, age, or_dash},
     plain::one_line,
     pr_automations,
     pr_open::{self, AnswerArgs, OnceArgs},
+    pr_plan,
     terminal::Terminal,
 };
 
@@ -78,6 +81,18 @@ struct WhichArgs {
     /// Only those with this in the name of their repository
     #[arg(long, value_name = "TEXT")]
     query: Option<String>,
+}
+
+/// What an upgrade or an uninstall would do on every cluster
+#[derive(Debug, Args)]
+struct PlanArgs {
+    /// With --dry-run: show what it would do on every cluster, in place of what it changes
+    #[arg(long, requires = "dry_run")]
+    plan: bool,
+
+    /// How long to wait with --plan: 90s, 5m, 1h
+    #[arg(long, default_value = "5m", value_parser = parse_duration, value_name = "DURATION")]
+    timeout: Duration,
 }
 
 /// List what pull requests of automations generated, of the projects that you may see
@@ -156,6 +171,7 @@ pub(crate) struct PrOutdatedArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --dry-run
+  plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --dry-run --plan
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --set region=eu
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --overwrite --dry-run
   plural pr upgrade --automation add-service --set region=eu")]
@@ -184,6 +200,9 @@ pub(crate) struct PrUpgradeArgs {
     #[arg(long)]
     dry_run: bool,
 
+    #[command(flatten)]
+    plan: PlanArgs,
+
     /// Print what is recorded, and do not wait until the pull request is open
     #[arg(long)]
     no_wait: bool,
@@ -201,6 +220,7 @@ pub(crate) struct PrUpgradeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr uninstall 0190b8a2-7c11-7def-8000-0123456789ab --dry-run
+  plural pr uninstall 0190b8a2-7c11-7def-8000-0123456789ab --dry-run --plan
   plural pr uninstall 0190b8a2-7c11-7def-8000-0123456789ab -o json")]
 pub(crate) struct PrUninstallArgs {
     /// The id of what is taken away
@@ -213,6 +233,9 @@ pub(crate) struct PrUninstallArgs {
     /// Print what would change and write nothing
     #[arg(long)]
     dry_run: bool,
+
+    #[command(flatten)]
+    plan: PlanArgs,
 
     /// Print what is recorded, and do not wait until the pull request is open
     #[arg(long)]
@@ -235,14 +258,14 @@ impl PrInstancesArgs {
 impl PrUpgradeArgs {
     /// Whether it prints a patch.
     pub(crate) fn prints_a_patch(&self) -> bool {
-        self.dry_run && self.automation.is_none() && pr_open::is_patch(&self.output.output)
+        self.dry_run && !self.plan.plan && self.automation.is_none() && pr_open::is_patch(&self.output.output)
     }
 }
 
 impl PrUninstallArgs {
     /// Whether it prints a patch.
     pub(crate) fn prints_a_patch(&self) -> bool {
-        self.dry_run && pr_open::is_patch(&self.output.output)
+        self.dry_run && !self.plan.plan && pr_open::is_patch(&self.output.output)
     }
 }
 
@@ -335,6 +358,7 @@ pub(crate) async fn upgrade(
         allow_conflicts,
         overwrite,
         dry_run,
+        plan: PlanArgs { plan, timeout },
         no_wait,
         once,
         output,
@@ -348,6 +372,9 @@ pub(crate) async fn upgrade(
             return Err(CliError::usage(
                 "--idempotency-key is for one instance: leave it out with --automation",
             ));
+        }
+        if plan {
+            return Err(CliError::usage("--plan is for one instance: leave it out with --automation"));
         }
         let found = pr_automations::find(&automation, client).await?;
         if dry_run {
@@ -368,6 +395,11 @@ pub(crate) async fn upgrade(
     }
     let id = find(instance.as_deref().unwrap_or_default(), client).await?.id;
     let output = OutputArgs { output: output.output };
+    if plan {
+        let asked = PlanPrInstanceUpgrade { id, context, overwrite: Some(overwrite) };
+        let begun = client.send(&asked).await?;
+        return pr_plan::preview(begun, timeout, &output, client, terminal).await;
+    }
     if dry_run {
         let asked = PreviewPrInstanceUpgrade { id, context, overwrite: Some(overwrite) };
         let made = client.send(&asked).await?;
@@ -381,12 +413,24 @@ pub(crate) async fn upgrade(
 }
 
 pub(crate) async fn uninstall(
-    PrUninstallArgs { instance, answers, dry_run, no_wait, once, output }: PrUninstallArgs,
+    PrUninstallArgs {
+        instance,
+        answers,
+        dry_run,
+        plan: PlanArgs { plan, timeout },
+        no_wait,
+        once,
+        output,
+    }: PrUninstallArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let context = Some(answers.read(terminal)?);
     let id = find(&instance, client).await?.id;
+    if plan {
+        let begun = client.send(&PlanPrInstanceUninstall { id, context }).await?;
+        return pr_plan::preview(begun, timeout, &output, client, terminal).await;
+    }
     if dry_run {
         let made = client.send(&PreviewPrInstanceUninstall { id, context }).await?;
         return pr_open::previewed(&made, &output, terminal);

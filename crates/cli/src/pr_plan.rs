@@ -7,17 +7,17 @@ use clap::Args;
 use plural_wire::{
     Client, CreateFleetPlan, FleetPlan, FleetPlanBrief, FleetPlanCluster, FleetPlanCounts, FleetPlanPart,
     FleetPlanPartState, FleetPlanPhase, FleetPlanRun, FleetPlanStack, GetFleetPlan, ListFleetPlans,
-    PAGE_SIZE, ReleaseFleetPlan, StackRunPlan, all_pages,
+    PAGE_SIZE, ReleaseFleetPlan, ReplanPullRequest, StackRunPlan, all_pages,
 };
 
 use crate::{
-    args::{ConfirmArgs, OutputArgs},
+    args::{ConfirmArgs, ListOutputArgs, OutputArgs},
     error::CliError,
     format::Format,
     key::{self, RepositoryKey, parse_duration},
     output::{self, Row, counted, or_dash},
     plain::one_line,
-    table,
+    pr_life, table,
     terminal::Terminal,
     wait::{self, Observed},
 };
@@ -55,6 +55,32 @@ pub(crate) struct PrPlanArgs {
 
     #[command(flatten)]
     output: OutputArgs,
+}
+
+/// Plan the services again that an open pull request reaches
+///
+/// The console does so by itself, within minutes, once the branch that the pull request goes to has moved to where it would do something else. This
+/// does it at once. Needs write access to the pull request's project; for the commit of a fork, the action approve. Without --watch, the id of the
+/// plan is printed. There is one plan for each repository of the console that the pull request is of.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural pr replan 0190b8a2-7c11-7def-8000-0123456789ab --watch
+  plural pr replan https://github.com/acme/shop/pull/7 -o json")]
+pub(crate) struct PrReplanArgs {
+    /// Its id or its address
+    #[arg(value_name = "PULL-REQUEST")]
+    pull_request: String,
+
+    /// Wait until the agents have answered
+    #[arg(long)]
+    watch: bool,
+
+    /// How long to wait with --watch: 90s, 5m, 1h
+    #[arg(long, default_value = "5m", value_parser = parse_duration, value_name = "DURATION")]
+    timeout: Duration,
+
+    #[command(flatten)]
+    output: ListOutputArgs,
 }
 
 /// Release the commit of a fork, so that the services that its pull request reaches are planned
@@ -153,6 +179,29 @@ pub(crate) async fn preview(
 ) -> Result<(), CliError> {
     let plan = watched(plan, timeout, client, terminal).await?;
     print(&plan, &output.output, terminal)
+}
+
+pub(crate) async fn replan(
+    PrReplanArgs { pull_request, watch, timeout, output }: PrReplanArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let id = pr_life::find(&pull_request, client).await?.id;
+    let mut plans = client.send(&ReplanPullRequest { id }).await?;
+    if watch {
+        let begun = std::mem::take(&mut plans);
+        for plan in begun {
+            plans.push(watched(plan, timeout, client, terminal).await?);
+        }
+    }
+    match &output.output {
+        format @ (Format::Name | Format::Table | Format::Wide) => {
+            plans.iter().try_for_each(|plan| print(plan, format, terminal))
+        }
+        Format::Json | Format::Yaml | Format::JsonPath(_) | Format::Columns(_) => {
+            output::program(&plans, &output, terminal)
+        }
+    }
 }
 
 pub(crate) async fn release(
@@ -312,6 +361,12 @@ fn summary(plan: &FleetPlan) -> Vec<String> {
     if let (Some(true), Some(base), Some(at)) = (plan.merged, &plan.base, &plan.base_sha) {
         let at: String = at.chars().take(12).collect();
         lines.push(format!("planned as merged into {base} at {at}"));
+    }
+    if let (Some(at), Some(base)) = (&plan.moved_sha, &plan.base) {
+        let at: String = at.chars().take(12).collect();
+        lines.push(format!(
+            "{base} has moved on to {at} since, which changes it: `plural pr replan` plans it again"
+        ));
     }
     let number = |of: fn(&FleetPlanCounts) -> Option<i64>| {
         reach.and_then(|reach| reach.counts.as_ref()).and_then(of).unwrap_or_default()

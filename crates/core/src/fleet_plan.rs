@@ -22,6 +22,8 @@ use crate::sync::{PlanAction, ReportedPlan};
 pub const MOST_PARTS: usize = 2_000;
 /// How long agents have to answer.
 pub const PATIENCE: TimeDelta = TimeDelta::seconds(60);
+/// How long a plan of a pull request stands at least before it is made again because its branch moved on.
+pub const REPLAN_AFTER: TimeDelta = TimeDelta::minutes(5);
 /// How long the plan of a preview is kept, with the artifacts that were built for it.
 pub const PREVIEW_KEEP: TimeDelta = TimeDelta::hours(1);
 /// Plans of previews that are kept of one project; older ones go.
@@ -48,7 +50,7 @@ pub enum FleetPlanPhase {
     Done,
     /// It cannot be made.
     Failed,
-    /// A newer commit took its place.
+    /// A newer plan took its place.
     Superseded,
 }
 
@@ -276,6 +278,34 @@ pub struct FleetFound {
     pub omitted: u32,
     /// Until when agents have time.
     pub deadline: DateTime<Utc>,
+    /// What tells whether it is about the same once the branch has moved on; absent without a branch, and of earlier releases.
+    pub about: Option<String>,
+    /// Where the branch went since, as far as it was looked at.
+    pub since: Option<FleetSince>,
+}
+
+/// Where the branch went that a plan is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetSince {
+    /// The commit that it is at.
+    pub sha: String,
+    /// A plan would be about something else there.
+    pub is_other: bool,
+}
+
+impl FleetFound {
+    /// The commit that the branch has moved to, where a plan would be about something else there.
+    pub fn moved(&self) -> Option<&str> {
+        self.since.as_ref().filter(|since| since.is_other).map(|since| since.sha.as_str())
+    }
+
+    /// The commit of the branch that was last looked at, and whether a plan would be about something else there.
+    pub fn looked_at(&self) -> Option<(&str, bool)> {
+        match &self.since {
+            Some(FleetSince { sha, is_other }) => Some((sha.as_str(), *is_other)),
+            None => Some((self.base_sha.as_deref()?, false)),
+        }
+    }
 }
 
 /// How many objects of each kind of change.

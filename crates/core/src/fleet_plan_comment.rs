@@ -27,6 +27,7 @@ pub fn comment(plan: &FleetPlan, parts: &[FleetPlanPart], link: Option<&str>) ->
     };
     let mut text = format!("### Services at `{commit}`\n\n");
     merged(&mut text, plan);
+    moved(&mut text, plan);
     match plan.phase {
         FleetPlanPhase::Looking => text.push_str("The plan is being made.\n"),
         FleetPlanPhase::Held => text.push_str(
@@ -34,7 +35,7 @@ pub fn comment(plan: &FleetPlan, parts: &[FleetPlanPart], link: Option<&str>) ->
              with `plural pr release`.\n",
         ),
         FleetPlanPhase::Failed => text.push_str("There is no plan of this commit: the console says why.\n"),
-        FleetPlanPhase::Superseded => text.push_str("A newer commit took its place.\n"),
+        FleetPlanPhase::Superseded => text.push_str("A newer plan took its place.\n"),
         FleetPlanPhase::Asked | FleetPlanPhase::Done => told(&mut text, plan, parts),
     }
     if let Some(link) = link.filter(|link| is_link(link)) {
@@ -51,6 +52,17 @@ fn merged(text: &mut String, plan: &FleetPlan) {
     let Some(FleetFound { base_sha: Some(at), is_merged: true, .. }) = &plan.found else { return };
     let branch = plan.base.as_deref().map(cell).unwrap_or_default();
     let _ = writeln!(text, "Planned as merged into {branch} at `{}`.\n", short(at));
+}
+
+/// Where that went since.
+fn moved(text: &mut String, plan: &FleetPlan) {
+    let Some(at) = plan.found.as_ref().and_then(FleetFound::moved) else { return };
+    let branch = plan.base.as_deref().map(cell).unwrap_or_default();
+    let _ = writeln!(
+        text,
+        "**{branch} has moved on to `{}` since, which changes what this is about.** It is planned again within minutes.\n",
+        short(at)
+    );
 }
 
 fn told(text: &mut String, plan: &FleetPlan, parts: &[FleetPlanPart]) {
@@ -199,6 +211,9 @@ pub fn check(plan: &FleetPlan, parts: &[FleetPlanPart]) -> Option<(PullState, St
             if others.iter().any(is_bad) {
                 words.push_str("; services of other projects would not go through");
             }
+            if plan.found.as_ref().is_some_and(|found| found.moved().is_some()) {
+                words.push_str("; its base has moved on since");
+            }
             let is_good = failed == 0 && blocked == 0 && !others.iter().any(is_bad);
             Some((if is_good { PullState::Success } else { PullState::Failure }, words))
         }
@@ -210,6 +225,7 @@ mod tests {
     use chrono::{DateTime, TimeDelta};
 
     use super::*;
+    use crate::fleet_plan::FleetSince;
     use crate::ids::{ClusterId, FleetPartId, FleetPlanId, ProjectId, RepositoryId, ServiceId};
 
     fn plan(phase: FleetPlanPhase) -> FleetPlan {
@@ -233,6 +249,8 @@ mod tests {
                 composed: 1,
                 omitted: 0,
                 deadline: at + TimeDelta::seconds(60),
+                about: None,
+                since: None,
             }),
             error: Some("render: a secret".to_owned()),
             preview: None,
@@ -315,6 +333,26 @@ Nothing of this is applied. Values are in the console, for those who may read th
         };
         let says = "Planned as merged into release/1\\_0 at `ab12cd34`.";
         assert!(merged(true).contains(says) && !merged(false).contains(says), "{}", merged(true));
+    }
+
+    #[test]
+    fn a_comment_says_that_its_base_has_moved_on() {
+        let at = |is_other| {
+            let mut plan = plan(FleetPlanPhase::Done);
+            let since = FleetSince { sha: "cd34ef56ab12".to_owned(), is_other };
+            plan.found.as_mut().unwrap().since = Some(since);
+            plan
+        };
+        let says = "main has moved on to `cd34ef56` since";
+        assert!(comment(&at(true), &[], None).contains(says), "{}", comment(&at(true), &[], None));
+        assert!(!comment(&at(false), &[], None).contains("moved on"));
+        let (state, words) = check(&at(true), &[]).unwrap();
+        assert_eq!(
+            (state, words.as_str()),
+            (PullState::Success, "0 created, 0 changed, 0 deleted; its base has moved on since")
+        );
+        assert_eq!(at(true).found.unwrap().looked_at(), Some(("cd34ef56ab12", true)));
+        assert_eq!(plan(FleetPlanPhase::Done).found.unwrap().looked_at(), Some(("ab12cd34ef", false)));
     }
 
     #[test]

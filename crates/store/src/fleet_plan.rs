@@ -12,7 +12,9 @@ use plural_app::fleet_plan::{
 use plural_app::job::NewJob;
 use plural_app::seal::Sealed;
 use plural_core::access::{Scope, Visibility};
-use plural_core::fleet_plan::{FleetFound, FleetPartState, FleetPlan, FleetPlanPart, FleetPlanPhase};
+use plural_core::fleet_plan::{
+    FleetFound, FleetPartState, FleetPlan, FleetPlanPart, FleetPlanPhase, FleetSince,
+};
 use plural_core::ids::{
     ClusterId, FleetPartId, FleetPlanId, ProjectId, PullRequestId, RepositoryId, ServiceId, StackId,
     StackRunId,
@@ -37,7 +39,7 @@ use crate::records::{Guard, Table};
 use crate::service::rendering_of;
 use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
-use crate::{cluster, dependency, fleet_plan_part, fleet_preview, policy, service};
+use crate::{cluster, dependency, fleet_plan_follow, fleet_plan_part, fleet_preview, policy, service};
 
 /// Plans kept of one repository that are over.
 const KEPT: u64 = 50;
@@ -68,6 +70,9 @@ pub(crate) mod row {
         pub message: Option<String>,
         pub base_sha: Option<String>,
         pub is_merged: bool,
+        pub about: Option<String>,
+        pub since_sha: Option<String>,
+        pub since_other: bool,
         pub untouched: i32,
         pub composed: i32,
         pub omitted: i32,
@@ -105,6 +110,9 @@ impl TryFrom<row::Model> for FleetPlan {
             message,
             base_sha,
             is_merged,
+            about,
+            since_sha,
+            since_other,
             untouched,
             composed,
             omitted,
@@ -128,6 +136,8 @@ impl TryFrom<row::Model> for FleetPlan {
             composed: composed.cast_unsigned(),
             omitted: omitted.cast_unsigned(),
             deadline,
+            about,
+            since: since_sha.map(|sha| FleetSince { sha, is_other: since_other }),
         });
         Ok(Self {
             id: FleetPlanId::from_uuid(id),
@@ -253,6 +263,9 @@ impl FleetPlanStore for Database {
             .exec(&write.tx)
             .await
             .map_err(db("superseding plans"))?;
+        if let Some(pull_request) = pull_request_id {
+            fleet_plan_follow::forget_in_tx(&write.tx, *repository_id, *pull_request, reference).await?;
+        }
         for (is_over, kept) in [(true, KEPT), (false, MOST_OPEN)] {
             let of = FleetPlanPhase::ALL.into_iter().filter(|phase| phase.is_over() == is_over);
             let of = row::Column::Phase.is_in(of.map(FleetPlanPhase::as_str));
@@ -292,6 +305,9 @@ impl FleetPlanStore for Database {
             message: set(None),
             base_sha: set(None),
             is_merged: set(false),
+            about: set(None),
+            since_sha: set(None),
+            since_other: set(false),
             untouched: set(0),
             composed: set(0),
             omitted: set(0),
@@ -321,10 +337,11 @@ impl FleetPlanStore for Database {
         repository: RepositoryId,
         pull_request: PullRequestId,
         reference: &str,
+        base: Option<&str>,
     ) -> Result<bool> {
-        let newest: Option<(String, String)> = row::Entity::find()
+        let newest: Option<(String, Option<String>, String)> = row::Entity::find()
             .select_only()
-            .columns([row::Column::Reference, row::Column::Phase])
+            .columns([row::Column::Reference, row::Column::Base, row::Column::Phase])
             .filter(row::Column::RepositoryId.eq(repository.uuid()))
             .filter(row::Column::PullRequestId.eq(pull_request.uuid()))
             .order_by_desc(row::Column::Id)
@@ -334,7 +351,28 @@ impl FleetPlanStore for Database {
             .await
             .map_err(db("reading a fleet plan"))?;
         let failed = FleetPlanPhase::Failed.as_str();
-        Ok(newest.is_some_and(|(known, phase)| known == reference && phase != failed))
+        Ok(newest.is_some_and(|(known, goes_to, phase)| {
+            let is_elsewhere = goes_to.as_deref().zip(base).is_some_and(|(was, is)| was != is);
+            known == reference && !is_elsewhere && phase != failed
+        }))
+    }
+
+    async fn fleet_plans_followed(&self, repository: RepositoryId) -> Result<Vec<FleetPlan>> {
+        fleet_plan_follow::followed_on(&self.reader, repository).await
+    }
+
+    async fn fleet_plans_newest(&self, pull_request: PullRequestId) -> Result<Vec<FleetPlan>> {
+        fleet_plan_follow::newest_on(&self.reader, pull_request).await
+    }
+
+    async fn fleet_plan_since(
+        &self,
+        id: FleetPlanId,
+        since: &FleetSince,
+        jobs: &[NewJob],
+        at: DateTime<Utc>,
+    ) -> Result<()> {
+        fleet_plan_follow::since(self, id, since, (jobs, at)).await
     }
 
     async fn fleet_plan_release(
@@ -461,8 +499,19 @@ impl FleetPlanStore for Database {
                 .map_err(db("recording parts of a fleet plan"))?;
         }
         let phase = if asked.is_any() { FleetPlanPhase::Asked } else { FleetPlanPhase::Done };
-        let FleetFound { sha, message, base_sha, is_merged, untouched, composed, omitted, deadline } =
-            &asked.found;
+        let FleetFound {
+            sha,
+            message,
+            base_sha,
+            is_merged,
+            untouched,
+            composed,
+            omitted,
+            deadline,
+            about,
+            // It was made a moment ago.
+            since: _,
+        } = &asked.found;
         let change = row::ActiveModel {
             id: ActiveValue::Unchanged(known.id),
             phase: set(phase.as_str().to_owned()),
@@ -470,6 +519,7 @@ impl FleetPlanStore for Database {
             message: set(Some(without_nul(message))),
             base_sha: set(base_sha.clone()),
             is_merged: set(*is_merged),
+            about: set(about.clone()),
             untouched: set(number(*untouched)),
             composed: set(number(*composed)),
             omitted: set(number(*omitted)),

@@ -37,6 +37,7 @@ mod facet;
 mod federated_credential;
 mod feed;
 mod fleet_plan;
+mod fleet_plan_follow;
 mod fleet_plan_part;
 mod fleet_preview;
 mod given_membership;

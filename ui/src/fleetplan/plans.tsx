@@ -8,6 +8,7 @@ import {
   IconLockOpen,
   IconPlugConnectedX,
   IconProgress,
+  IconRefresh,
 } from '@tabler/icons-react';
 import { useState } from 'react';
 
@@ -24,7 +25,7 @@ import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { PlannedObjects } from '../service/changes';
 import classes from './fleetplan.module.css';
-import { partQuery, planQuery, plansQuery, Release, type Counts, type Part, type Plan } from './queries';
+import { partQuery, planQuery, plansQuery, Release, Replan, type Counts, type Part, type Plan } from './queries';
 
 const states: Record<FleetPlanPartState, Look> = {
   FAILED: { word: 'Not plannable', tone: 'bad', Icon: IconCircleXFilled },
@@ -69,10 +70,41 @@ function Found({ plan, pullRequest }: { plan: Plan; pullRequest: string }) {
             Planned as merged into <Name of={plan.base ?? ''} /> at <code>{short(plan.baseSha ?? '')}</code>
           </Text>
         )}
+        {plan.movedSha != null && <Moved plan={plan} pullRequest={pullRequest} />}
         {parts.length > 0 && <Clusters plan={plan} parts={parts} />}
         <Rest plan={plan} />
       </Stack>
     </Panel>
+  );
+}
+
+/** The branch that it goes to is elsewhere by now, and that matters: the console plans it again within minutes, or when somebody asks. */
+function Moved({ plan, pullRequest }: { plan: Plan; pullRequest: string }) {
+  return (
+    <Alert
+      variant="outline"
+      color="yellow"
+      styles={noticeOf('warn')}
+      icon={<IconAlertTriangle size={16} />}
+      title="This plan is of an older base"
+    >
+      <Group justify="space-between">
+        <Text size="sm">
+          <Name of={plan.base ?? ''} /> has moved on to <code title={plan.movedSha ?? ''}>{short(plan.movedSha ?? '')}</code>{' '}
+          since, which changes what this is about. It is planned again within minutes.
+        </Text>
+        <Action
+          noun="fleet plans"
+          isSmall
+          label="Plan it again"
+          icon={IconRefresh}
+          explains={<Text size="sm">Agents are asked at once. Nothing is applied.</Text>}
+          command={`plural pr replan ${quoted(pullRequest)}`}
+          run={() => ask(Replan, { id: pullRequest })}
+          done="It is planned again"
+        />
+      </Group>
+    </Alert>
   );
 }
 
@@ -126,7 +158,7 @@ function Standing({ plan, pullRequest, reached }: { plan: Plan; pullRequest: str
         </Alert>
       );
     case 'SUPERSEDED':
-      return <Text size="sm">A newer commit took its place.</Text>;
+      return <Text size="sm">A newer plan took its place.</Text>;
     case 'ASKED':
     case 'DONE':
     case null:

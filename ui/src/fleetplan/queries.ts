@@ -33,6 +33,7 @@ const One = graphql(/* GraphQL */ `
       base
       baseSha
       merged
+      movedSha
       untouched
       composed
       omitted
@@ -113,6 +114,14 @@ const Part = graphql(/* GraphQL */ `
         message
         location
       }
+    }
+  }
+`);
+
+export const Replan = graphql(/* GraphQL */ `
+  mutation ReplanPullRequest($id: ID!) {
+    replanPullRequest(id: $id) {
+      id
     }
   }
 `);

@@ -3,6 +3,7 @@ import { useMutation, useQuery } from '@tanstack/react-query';
 import { IconAlertTriangle, IconArrowUpCircle, IconFileDiff, IconGitPullRequest, IconTrash } from '@tabler/icons-react';
 import { useState, type ReactNode, type SyntheticEvent } from 'react';
 
+import { Effects } from '../fleetplan/preview';
 import { ask } from '../lib/client';
 import { listed } from '../lib/list';
 import { counted, quoted, short } from '../lib/text';
@@ -17,7 +18,7 @@ import { Ago, Name, Outside, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { lookOf as lookOfPullRequest } from '../pullrequest/state';
 import { keptOf, secretFields, secretsOf } from './answers';
-import { Diff, INSTANCES, instanceQuery, PreviewUninstall, titleOf, Uninstall, type Instance } from './queries';
+import { Diff, INSTANCES, instanceQuery, PlanUninstall, PreviewUninstall, titleOf, Uninstall, type Instance } from './queries';
 import { lookOf, versionOf } from './state';
 
 /** Files that are named; the command line names all. */
@@ -109,6 +110,10 @@ function Uninstalls({ id }: { id: string }) {
     gcTime: 0,
     retry: false,
   });
+  const planning = useMutation({
+    mutationFn: async () => (await ask(PlanUninstall, { id, context: {} })).planPrInstanceUninstall,
+    gcTime: 0,
+  });
   if (query.isPending) return <Waiting lines={3} />;
   if (query.isError) return <Fault error={query.error} what="what would be taken away" />;
   const files = listed(query.data?.files);
@@ -130,6 +135,7 @@ function Uninstalls({ id }: { id: string }) {
           ))}
         </List>
       )}
+      {files.length > 0 && <Effects planning={planning} plan={() => planning.mutate()} />}
     </Stack>
   );
 }

@@ -185,6 +185,22 @@ export const PreviewUninstall = graphql(/* GraphQL */ `
   }
 `);
 
+export const PlanUpgrade = graphql(/* GraphQL */ `
+  mutation PlanPrInstanceUpgrade($id: ID!, $context: Json, $overwrite: Boolean) {
+    planPrInstanceUpgrade(id: $id, context: $context, overwrite: $overwrite) {
+      id
+    }
+  }
+`);
+
+export const PlanUninstall = graphql(/* GraphQL */ `
+  mutation PlanPrInstanceUninstall($id: ID!, $context: Json) {
+    planPrInstanceUninstall(id: $id, context: $context) {
+      id
+    }
+  }
+`);
+
 export const Uninstall = graphql(/* GraphQL */ `
   mutation UninstallPrInstance($id: ID!, $context: Json) {
     uninstallPrInstance(id: $id, context: $context, wait: false) {

@@ -5,6 +5,7 @@ import { getRouteApi, useNavigate } from '@tanstack/react-router';
 import { IconAlertTriangle, IconGitPullRequest } from '@tabler/icons-react';
 import { useEffect, useRef, useState, type ReactNode, type SyntheticEvent } from 'react';
 
+import { Effects } from '../fleetplan/preview';
 import { ApiError, ask, explain, isLost } from '../lib/client';
 import { listed } from '../lib/list';
 import { quoted } from '../lib/text';
@@ -20,7 +21,7 @@ import { formQuery, type Asking } from '../prautomation/form-queries';
 import { Previewed } from '../prautomation/review';
 import { sentence } from '../stack/questions';
 import { changesOf, keptOf, optionsOf, secretFields, settled } from './answers';
-import { INSTANCES, instanceQuery, PreviewUpgrade, titleOf, Upgrade, type Instance } from './queries';
+import { INSTANCES, instanceQuery, PlanUpgrade, PreviewUpgrade, titleOf, Upgrade, type Instance } from './queries';
 
 const route = getRouteApi('/upgrades/$id');
 
@@ -157,6 +158,11 @@ function Wizard({ instance, automation }: { instance: Instance; automation: Aski
     gcTime: 0,
     onError: refused,
   });
+  const planning = useMutation({
+    mutationFn: async () =>
+      (await ask(PlanUpgrade, { id: instance.id, context: given, overwrite: overwrites })).planPrInstanceUpgrade,
+    gcTime: 0,
+  });
   const opening = useMutation({
     mutationFn: async () =>
       (await ask(Upgrade, { id: instance.id, context: given, allowConflicts: settles, overwrite: overwrites })).upgradePrInstance,
@@ -170,6 +176,7 @@ function Wizard({ instance, automation }: { instance: Instance; automation: Aski
   });
   const look = (overwrite: boolean) => {
     opening.reset();
+    planning.reset();
     // What was said about conflicts was about another look.
     setSettles(false);
     setOverwrites(overwrite);
@@ -181,6 +188,7 @@ function Wizard({ instance, automation }: { instance: Instance; automation: Aski
     setValues(next);
     opening.reset();
     preview.reset();
+    planning.reset();
     setSettles(false);
     setOverwrites(false);
   };
@@ -282,6 +290,10 @@ function Wizard({ instance, automation }: { instance: Instance; automation: Aski
                 <Text size="sm">
                   The repository is so already. Nothing is to change: only its version is recorded, and no pull request is opened.
                 </Text>
+              )}
+              {/* Markers of conflicts are no manifests. */}
+              {preview.data && !isNewest && conflicts.length === 0 && (
+                <Effects planning={planning} plan={() => planning.mutate()} />
               )}
               {conflicts.length > 0 && (
                 <Conflicts conflicts={conflicts} settles={settles} onChange={setSettles} isTried={isTried} />

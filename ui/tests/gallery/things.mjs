@@ -154,12 +154,17 @@ export function things(clusters) {
       };
     },
     planPullRequestPreview: { id: 'fp0' },
+    replanPullRequest: [{ id: 'fp0' }],
     fleetPlan: ({ id }) => ({
       id,
       phase: 'DONE',
       error: null,
       ref: 'main',
       sha: '8f08c05fb0e47cdc472367efb81af8f1db335400',
+      base: 'main',
+      baseSha: '1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d',
+      merged: true,
+      movedSha: '9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c',
       untouched: 3,
       composed: 1,
       omitted: 0,
@@ -246,6 +251,8 @@ export function things(clusters) {
       };
     },
     previewPrInstanceUninstall: CHANGES,
+    planPrInstanceUpgrade: { id: 'fp0' },
+    planPrInstanceUninstall: { id: 'fp0' },
     upgradePrInstance: { id: 'pr3' },
     upgradePrInstances: [
       { error: null, instance: { id: 'pi0', repository: 'acme/shop', path: 'apps/shop' }, pullRequest: { id: 'pr3' } },

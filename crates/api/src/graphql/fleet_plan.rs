@@ -4,7 +4,7 @@ use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::fleet_plan::{FleetPartPlan, FleetPlanFilter};
 use plural_core::fleet_plan::{ClusterSum, FleetPlanAsk, PreviewedStack, by_cluster, total};
-use plural_core::ids::{FleetPartId, FleetPlanId, StackId};
+use plural_core::ids::{FleetPartId, FleetPlanId, PullRequestId, StackId};
 
 use super::{
     cluster::Cluster,
@@ -36,7 +36,7 @@ pub(crate) enum FleetPlanPhase {
     Done,
     /// It cannot be made.
     Failed,
-    /// A newer commit took its place.
+    /// A newer plan took its place.
     Superseded,
 }
 
@@ -344,6 +344,12 @@ impl FleetPlan {
         self.0.found.as_ref().map(|found| found.is_merged)
     }
 
+    /// The commit that its base branch has moved to since, where a plan would be about something else there: then it is made again, within five
+    /// minutes, or at once by `replanPullRequest`. Absent where the branch did not move, and where that changes nothing.
+    async fn moved_sha(&self) -> Option<&str> {
+        self.0.found.as_ref()?.moved()
+    }
+
     /// First line of the commit's message.
     async fn message(&self) -> Option<&str> {
         self.0.found.as_ref().map(|found| found.message.as_str())
@@ -509,6 +515,23 @@ impl FleetPlanMutation {
             let ask = ask(&repository_id, reference, base, pull_request_id.as_ref()).into_graphql(ctx)?;
             let plan = request.app.fleet_plan_create(&request.op, ask).await.into_graphql(ctx)?;
             Ok(Some(plan.into()))
+        })
+        .await
+    }
+
+    /// Has the services planned again that an open pull request reaches, one plan for each repository that has one; needs write access to its
+    /// project, and for the commit of a fork the right to approve. Answers at once: the plans fill while agents answer. What is being made is
+    /// not made again.
+    async fn replan_pull_request(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id", desc = "The pull request.")] pull_request: ID,
+    ) -> Nullable<Vec<Option<FleetPlan>>> {
+        nullable(async {
+            let request = request(ctx);
+            let pull_request = id::<PullRequestId>(&pull_request).into_graphql(ctx)?;
+            let plans = Box::pin(request.app.fleet_plans_again(&request.op, pull_request)).await;
+            Ok(list(plans.into_graphql(ctx)?.into_iter().map(FleetPlan::from)))
         })
         .await
     }

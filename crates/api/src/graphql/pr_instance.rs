@@ -9,6 +9,7 @@ use plural_specs::{Json, Map};
 
 use super::{
     error::{IntoGraphql as _, List, Nullable, id, id_in, list, nullable},
+    fleet_plan::FleetPlan,
     page::{connection, page_args},
     pr_automation::PrAutomation,
     project::Project,
@@ -412,6 +413,49 @@ impl PrInstanceMutation {
             let request = request(ctx);
             let ask = ask(&instance, context).into_graphql(ctx)?;
             let made = Box::pin(request.app.pr_instance_uninstall_preview(&request.op, ask)).await;
+            Ok(Some(made.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Has the agents of all clusters say what an upgrade would do; needs the right to do it. Answers at once: the plan fills while they
+    /// answer. Only you and administrators see it, for an hour; an earlier one of yours with the same automation is superseded. Nothing is
+    /// written, and nothing is applied. Where both changed the same lines, it fails and names them.
+    async fn plan_pr_instance_upgrade(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] instance: ID,
+        #[graphql(desc = "Answers that change, those to new questions, and secret ones.")] context: Option<
+            Json,
+        >,
+        #[graphql(
+            desc = "true: its files become those of the new version, whatever people changed in them."
+        )]
+        overwrite: Option<bool>,
+    ) -> Nullable<FleetPlan> {
+        nullable(async {
+            let request = request(ctx);
+            let ask = PrInstanceAsk {
+                overwrite: overwrite.unwrap_or(false),
+                ..ask(&instance, context).into_graphql(ctx)?
+            };
+            let made = Box::pin(request.app.pr_instance_upgrade_plan(&request.op, ask)).await;
+            Ok(Some(made.into_graphql(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Has the agents of all clusters say what taking it away would do; needs the right to do it. It is a plan as that of an upgrade.
+    async fn plan_pr_instance_uninstall(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] instance: ID,
+        #[graphql(desc = "Secret answers, which are not kept.")] context: Option<Json>,
+    ) -> Nullable<FleetPlan> {
+        nullable(async {
+            let request = request(ctx);
+            let ask = ask(&instance, context).into_graphql(ctx)?;
+            let made = Box::pin(request.app.pr_instance_uninstall_plan(&request.op, ask)).await;
             Ok(Some(made.into_graphql(ctx)?.into()))
         })
         .await

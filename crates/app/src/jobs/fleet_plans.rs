@@ -17,6 +17,7 @@ use plural_core::service::GitRef;
 use plural_core::sync::PlanCandidate;
 use plural_core::{Error, Result};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use super::fetch_turns::Asker;
 use super::fleet_plan_sources::together;
@@ -35,7 +36,7 @@ use crate::source::SourceLimits;
 /// Artifacts that are built at once.
 pub(super) const BUILDS: usize = 4;
 /// Files in conflict that are named.
-const MOST_CONFLICTS: usize = 10;
+pub(super) const MOST_CONFLICTS: usize = 10;
 
 /// Looks which services a commit reaches, and has their agents asked.
 #[derive(Debug)]
@@ -341,7 +342,7 @@ async fn resolve(
 }
 
 /// The head of a pull request, which no branch of the repository may lead to.
-async fn head(app: &App, access: &GitAccess, plan: &FleetPlan) -> Result<CommitInfo, Stop> {
+pub(super) async fn head(app: &App, access: &GitAccess, plan: &FleetPlan) -> Result<CommitInfo, Stop> {
     let renewed = app.mirror_renew(access).await;
     renewed.map_err(|error| stopped("cannot fetch the repository", error))?;
     let found = bring(app, access, &plan.reference, plan.head_reference.as_deref()).await;
@@ -412,6 +413,16 @@ fn part(
     FleetReached { part, candidate }
 }
 
+/// Whether what is read at a ref moves with a commit that goes to this branch.
+fn moves_with(base: Option<&Base<'_>>, moves_head: bool, git: &GitRef) -> bool {
+    base.is_none_or(|Base { branch, .. }| follows(git, branch) || (moves_head && follows_head(git)))
+}
+
+/// Of a source that cannot be read there is none.
+fn digest_at(found: &[Result<Closure, GitError>], place: usize) -> &str {
+    found.get(place).and_then(|one| one.as_ref().ok()).map_or("-", |closure| closure.digest.as_str())
+}
+
 impl Head<'_> {
     /// What the commit does to the services of a repository: to those that follow the branch that it goes to, by what differs from that.
     pub(super) async fn asks(
@@ -421,27 +432,10 @@ impl Head<'_> {
         base: Option<Base<'_>>,
     ) -> Result<FleetAsked, Stop> {
         let (app, access) = (self.app, self.access);
-        let mut targets = app.store.fleet_plan_targets(repository).await?;
-        let moves_head = match &base {
-            Some(Base { sha, .. }) if targets.iter().any(|target| target.moves(follows_head)) => {
-                app.git.resolve(access, "HEAD").await.is_ok_and(|head| head.sha == *sha)
-            }
-            Some(_) | None => false,
-        };
-        let moves = |git: &GitRef| match &base {
-            None => true,
-            Some(Base { branch, .. }) => follows(git, branch) || (moves_head && follows_head(git)),
-        };
-        targets.retain(|target| target.moves(moves));
-        let as_it_is = |base_sha| Planned { sha: self.commit.sha.clone(), base_sha, is_merged: false };
-        let planned = match &base {
-            // Nobody waits for the merge of what reaches nothing.
-            Some(Base { branch, sha, has_moved_on: true }) if !targets.is_empty() => {
-                merged(app, access, (branch, sha.as_str()), &self.commit.sha).await?
-            }
-            Some(Base { sha, has_moved_on: false, .. }) => as_it_is(Some(sha.clone())),
-            Some(_) | None => as_it_is(None),
-        };
+        let (targets, moves_head) = self.targets(repository, base.as_ref()).await?;
+        let moves = |git: &GitRef| moves_with(base.as_ref(), moves_head, git);
+        let planned = self.planned(base.as_ref(), !targets.is_empty()).await?;
+        let about = self.about(&targets, &planned).await?;
         let (targets, composed): (Vec<FleetTarget>, Vec<FleetTarget>) =
             targets.into_iter().partition(|target| !target.is_composed);
         let here = CommitInfo { sha: planned.sha.clone(), ..self.commit.clone() };
@@ -479,8 +473,76 @@ impl Head<'_> {
                 message: self.commit.message.clone(),
                 base_sha,
                 is_merged,
+                about,
+                since: None,
             },
         })
+    }
+
+    /// What tells whether the plan of a commit is about the same with its branch here.
+    pub(super) async fn about_now(
+        &self,
+        repository: RepositoryId,
+        base: &Base<'_>,
+    ) -> Result<Option<String>, Stop> {
+        let (targets, _) = self.targets(repository, Some(base)).await?;
+        let planned = self.planned(Some(base), !targets.is_empty()).await?;
+        self.about(&targets, &planned).await
+    }
+
+    /// The services of a repository that move with the commit, and whether its branch is the default one.
+    async fn targets(
+        &self,
+        repository: RepositoryId,
+        base: Option<&Base<'_>>,
+    ) -> Result<(Vec<FleetTarget>, bool)> {
+        let mut targets = self.app.store.fleet_plan_targets(repository).await?;
+        let moves_head = match base {
+            Some(Base { sha, .. }) if targets.iter().any(|target| target.moves(follows_head)) => {
+                self.app.git.resolve(self.access, "HEAD").await.is_ok_and(|head| head.sha == *sha)
+            }
+            Some(_) | None => false,
+        };
+        targets.retain(|target| target.moves(|git| moves_with(base, moves_head, git)));
+        Ok((targets, moves_head))
+    }
+
+    /// What is rendered of the commit: its merge, where the branch may have moved on.
+    async fn planned(&self, base: Option<&Base<'_>>, is_any: bool) -> Result<Planned, Stop> {
+        let as_it_is = |base_sha| Planned { sha: self.commit.sha.clone(), base_sha, is_merged: false };
+        match base {
+            // Nobody waits for the merge of what reaches nothing.
+            Some(Base { branch, sha, has_moved_on: true }) if is_any => {
+                merged(self.app, self.access, (branch, sha.as_str()), &self.commit.sha).await
+            }
+            Some(Base { sha, has_moved_on: false, .. }) => Ok(as_it_is(Some(sha.clone()))),
+            Some(_) | None => Ok(as_it_is(None)),
+        }
+    }
+
+    /// Of each service that the commit reaches, what it reads on the branch and what in the merge, as one digest.
+    async fn about(&self, targets: &[FleetTarget], planned: &Planned) -> Result<Option<String>, Stop> {
+        let Some(base) = &planned.base_sha else { return Ok(None) };
+        let mut sources = Sources::default();
+        let mut places: Vec<(ServiceId, Vec<usize>)> = Vec::with_capacity(targets.len());
+        for target in targets {
+            let mut read = vec![sources.add(target.spec())];
+            read.extend(target.also.iter().map(|git| sources.add(SourceSpec::from(git))));
+            places.push((target.id, read));
+        }
+        places.sort_unstable();
+        let after = self.closures(&planned.sha, &sources).await?;
+        let before = self.closures(base, &sources).await?;
+        let mut digest = Sha256::new();
+        for (id, read) in places {
+            for place in read {
+                let (before, after) = (digest_at(&before, place), digest_at(&after, place));
+                if before != after {
+                    digest.update(format!("{id} {before} {after}\n"));
+                }
+            }
+        }
+        Ok(Some(hex::encode(digest.finalize())))
     }
 
     /// The services whose files are other ones at the commit than on the branch that it goes to, or, without one, than what they are at.

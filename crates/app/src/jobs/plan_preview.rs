@@ -13,7 +13,7 @@ use plural_core::stack::Stack;
 use plural_core::stack_run::RunSource;
 use serde::{Deserialize, Serialize};
 
-use super::fleet_plans::{Base, BegunFleetPlan, Head, Stop, given_up, looked_at, stopped};
+use super::fleet_plans::{Base, BegunFleetPlan, Head, MOST_CONFLICTS, Stop, given_up, looked_at, stopped};
 use super::plan_pull_request::{Changed, bring, changed_stacks};
 use super::prepare_stack_run::{closure, told};
 use crate::app::App;
@@ -111,6 +111,9 @@ async fn look(app: &App, plan: &FleetPlan, sealed: &Sealed) -> Result<FleetAsked
     let commit = host.head(&repository, &base).await.map_err(NotMade::from)?;
     let made = Box::pin(app.pull_request_made(&host, &repository, &commit, &asked)).await?;
     made.check(&repository)?;
+    if !made.conflicts.is_empty() {
+        return Err(Stop::Told(unsettled(&made.conflicts)));
+    }
     let files = made.tree();
     let paths = files.iter().map(|file| file.path.clone()).collect();
     let title = made.after.title.trim();
@@ -226,6 +229,14 @@ async fn stack_built(
         artifact_digest: built.digest,
         folder: built.folder,
     })
+}
+
+/// Why a change is not planned that a person has to settle first: markers of conflicts are no manifests.
+fn unsettled(conflicts: &[String]) -> String {
+    let named: Vec<&str> = conflicts.iter().take(MOST_CONFLICTS).map(String::as_str).collect();
+    let more = conflicts.len() - named.len();
+    let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
+    format!("cannot be planned before conflicts are settled: {}{rest}", named.join("; "))
 }
 
 /// A repository that the project knows by two addresses has services and stacks at both.

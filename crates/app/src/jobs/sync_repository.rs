@@ -14,7 +14,7 @@ use plural_core::service_error::ServiceError;
 use tokio::sync::watch;
 
 use super::fetch_turns::Asker;
-use super::follow_stacks;
+use super::{follow_fleet_base, follow_stacks};
 use crate::access::{Write, authorize_installation};
 use crate::app::App;
 use crate::ports::charts::{ComposeError, Composition, GitPart};
@@ -106,6 +106,7 @@ async fn look_at(app: &App, work: RepositoryWork) -> Result<Outcome> {
     }
     look(app, work.repository.project_id, &access, &services).await?;
     follow_stacks::run(app, &work, &access).await?;
+    follow_fleet_base::heard(app, &access).await?;
     Ok(Outcome::Done { refs })
 }
 

@@ -454,6 +454,7 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("pr preview", Some("add-service --set name=shop -o name")),
     ("pr refresh", Some("0190b8a2-7c11-7def-8000-0123456789ab")),
     ("pr release", Some("0190b8a2-7c11-7def-8000-0123456789ab --commit main --yes")),
+    ("pr replan", Some("0190b8a2-7c11-7def-8000-0123456789ab")),
     ("pr template", None),
     ("pr test", None),
     ("pr uninstall", Some("0190b8a2-7c11-7def-8000-0123456789ab")),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{answers::ID, run::Person, server::Server};
+use crate::{answers::ID, pr_open::planned, run::Person, server::Server};
 
 const PATCH: &str = "--- a/apps/shop.yaml\n+++ b/apps/shop.yaml\n@@ -1 +1 @@\n-port: 80\n+port: 8080\n";
 
@@ -136,6 +136,9 @@ async fn an_upgrade_is_asked_with_answers_and_a_dry_run_writes_nothing() {
     assert!(told.err.contains("1 of 2 were not upgraded"), "{}", told.err);
     assert_eq!(server.asked("UpgradePrInstances")[0]["automationId"], json!(ID));
 
+    let all = person.run("pr upgrade --automation add-service --dry-run --plan").await;
+    assert_eq!(all.code, 2, "a plan is of one: {}", all.err);
+
     assert_eq!(person.run("pr upgrade").await.code, 2, "one or all of an automation");
     assert_eq!(person.run(&format!("pr upgrade {ID} --automation add-service")).await.code, 2);
 }
@@ -160,4 +163,33 @@ async fn it_is_taken_away_and_its_drift_is_a_patch() {
     );
     let told = person.run(&format!("pr instances diff {ID} -o name")).await;
     assert_eq!(told.out, "apps/shop.yaml\n");
+}
+
+#[tokio::test]
+async fn what_an_upgrade_or_an_uninstall_would_do_is_planned() {
+    let server = server()
+        .await
+        .data("PlanPrInstanceUpgrade", "planPrInstanceUpgrade", &planned("LOOKING"))
+        .data("PlanPrInstanceUninstall", "planPrInstanceUninstall", &planned("LOOKING"))
+        .data("GetFleetPlan", "fleetPlan", &planned("DONE"));
+    let person = Person::of(&server.url);
+    for line in ["pr upgrade", "pr uninstall"] {
+        let told = person.run(&format!("{line} {ID} --set region=eu --dry-run --plan")).await;
+        assert_eq!(told.code, 0, "{line}: {}", told.err);
+        assert!(told.err.contains("the preview reaches 1 service on 2 clusters"), "{line}: {}", told.err);
+        assert!(told.out.contains("PLANNED") && !told.out.contains("+port"), "{line}: {}", told.out);
+        // What is looked at is not done.
+        assert_eq!(person.run(&format!("{line} {ID} --plan")).await.code, 2, "{line}");
+    }
+    for (asked, has) in [("PlanPrInstanceUpgrade", true), ("PlanPrInstanceUninstall", false)] {
+        let asked = server.asked(asked).remove(0);
+        let context: Value = serde_json::from_str(asked["context"].as_str().unwrap()).unwrap();
+        assert_eq!((&asked["id"], context), (&json!(ID), json!({"region": "eu"})));
+        assert_eq!(asked["overwrite"] == json!(false), has, "{asked}");
+    }
+    for never in
+        ["UpgradePrInstance", "UninstallPrInstance", "PreviewPrInstanceUpgrade", "PreviewPrInstanceUninstall"]
+    {
+        assert!(server.asked(never).is_empty(), "{never}");
+    }
 }

@@ -7,7 +7,8 @@ use crate::{answers::ID, run::Person, server::Server};
 const URL: &str = "https://git.example.com/acme/shop/pulls/1";
 const HEAD: &str = "0123456789abcdef0123456789abcdef01234567";
 
-fn known() -> Value {
+/// A pull request as it was read back.
+pub(crate) fn known() -> Value {
     json!({
         "id": ID, "number": 1, "status": "OPEN", "phase": "OPENED", "error": null, "url": URL, "title": "Add\u{1b}[2J shop",
         "creator": "ada@example.com", "author": "plural-bot", "ref": "add-shop", "base": "main", "repository": "acme/shop",

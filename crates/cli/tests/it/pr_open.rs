@@ -201,7 +201,8 @@ async fn values_of_a_secret_stay_off_the_command_line() {
     assert_eq!(server.asked("CreatePullRequest").len(), 1);
 }
 
-fn planned(phase: &str) -> Value {
+/// A plan of a preview in a phase.
+pub(crate) fn planned(phase: &str) -> Value {
     let counts = json!({"created": 1, "changed": 2, "deleted": 0, "hooks": 0, "unchanged": 3, "blocked": 1, "omitted": 0});
     let part = json!({
         "id": ID, "name": "web", "handle": "blue", "state": "PLANNED", "error": null, "answeredAt": null, "counts": counts,

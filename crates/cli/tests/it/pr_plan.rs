@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{answers::ID, run::Person, server::Server};
+use crate::{answers::ID, pr_life::known, run::Person, server::Server};
 
 const REPOSITORY: &str = "https://git.example.com/acme/apps.git";
 
@@ -109,4 +109,25 @@ async fn only_the_commit_that_somebody_read_is_released() {
     let asked = server.asked("ReleaseFleetPlan").remove(0);
     assert_eq!((&asked["id"], &asked["sha"]), (&json!(ID), &json!("feature")));
     assert!(server.asked("ListFleetPlans").iter().all(|asked| asked["pullRequestId"] == ID));
+}
+
+#[tokio::test]
+async fn a_pull_request_is_planned_again() {
+    let mut moved = plan("DONE");
+    moved["movedSha"] = json!("cd34ef56ab12cd34");
+    let server = server("DONE").await.data("GetPullRequest", "pullRequest", &known()).data(
+        "ReplanPullRequest",
+        "replanPullRequest",
+        &json!([moved]),
+    );
+    let person = Person::of(&server.url);
+    let told = person.run(&format!("pr replan {ID}")).await;
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(told.err.contains("main has moved on to cd34ef56ab12 since"), "{}", told.err);
+    assert_eq!(server.asked("ReplanPullRequest").remove(0)["id"], json!(ID));
+    // With --watch, the plan is told as it is once agents have answered.
+    let told = person.run(&format!("pr replan {ID} --watch -o json")).await;
+    let plans: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!((&plans[0]["phase"], told.code), (&json!("DONE"), 0), "{}", told.err);
+    assert_eq!(server.asked("GetFleetPlan").len(), 1);
 }

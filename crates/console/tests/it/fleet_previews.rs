@@ -8,7 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use plural_app::job::Job as _;
 use plural_app::jobs::{BegunFleetPlan, EndFleetPlan, LookFleetPreview};
+use plural_core::access::Actor;
 use plural_core::fleet_plan::MOST_OWN_PREVIEWS;
+use plural_core::pull_request::{HostPullRequest, PrStatus};
 use plural_testkit::{
     GitRemote, GitServer, ScmDialect, ScmMood, ScmServer, TestDatabase, each_database, eventually, git_remote,
 };
@@ -24,6 +26,12 @@ const PLAN: &str = "query ($id: ID!) { fleetPlan(id: $id) {
   id phase error ref base sha message untouched expiresAt automation { id } stacks { stack { name } run { id number kind trigger sha } problem }
   reach { parts { id name state } } } }";
 const PART: &str = "query ($id: ID!) { fleetPlanPart(id: $id) { part { id } } }";
+const CREATE: &str = "mutation ($id: ID!, $context: Json) {
+  createPullRequest(id: $id, context: $context) { phase url title ref repository } }";
+const INSTANCES: &str = "query ($id: ID) { prInstances(automationId: $id) { edges { node { id state } } } }";
+const UPGRADE: &str = "mutation ($id: ID!, $overwrite: Boolean) {
+  planPrInstanceUpgrade(id: $id, overwrite: $overwrite) { id phase expiresAt } }";
+const UNINSTALL: &str = "mutation ($id: ID!) { planPrInstanceUninstall(id: $id) { id phase expiresAt } }";
 const LIST: &str = "{ fleetPlans(last: 50) { edges { node { id } } } }";
 
 each_database!(
@@ -34,6 +42,7 @@ each_database!(
     what_cannot_be_previewed_is_told,
     a_look_that_ends_with_its_console_is_taken_up_or_told,
     a_preview_goes_after_its_hour_with_its_artifacts,
+    what_was_generated_is_planned_before_it_is_upgraded_or_taken_away,
 );
 
 fn map(name: &str, value: &str) -> String {
@@ -136,6 +145,34 @@ impl Hosted {
         });
         let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
         self.t.admin.data(create, json!({"a": automation})).await["createPrAutomation"]["id"].clone()
+    }
+
+    /// What a merged pull request of the automation made: its id in the ledger.
+    async fn generated(&self) -> Value {
+        let asked = json!({"id": self.automation, "context": {"name": "b"}});
+        let opened = self.t.admin.data(CREATE, asked).await["createPullRequest"].clone();
+        assert_eq!(opened["phase"], "OPENED", "{opened}");
+        self.push(&[
+            ("web/a.yaml", &map("a", "2")),
+            ("web/b.yaml", &map("b", "b")),
+            ("infra/main.tf", "# two\n"),
+        ]);
+        let text = |field: &str| opened[field].as_str().unwrap().to_owned();
+        let told = HostPullRequest {
+            url: text("url"),
+            repository: text("repository"),
+            branch: text("ref"),
+            title: text("title"),
+            status: PrStatus::Merged,
+            labels: Vec::new(),
+        };
+        let app = self.t.console.app();
+        let automation = self.automation.as_str().unwrap().parse().unwrap();
+        app.pull_request_record(&app.ctx(Actor::System), automation, told).await.unwrap();
+        let found = self.t.admin.data(INSTANCES, json!({"id": self.automation})).await;
+        let instance = &found["prInstances"]["edges"][0]["node"];
+        assert_eq!(instance["state"], "ACTIVE", "{found}");
+        instance["id"].clone()
     }
 
     async fn ask(&self, by: &Person, context: Value) -> Answer {
@@ -382,4 +419,62 @@ async fn a_preview_goes_after_its_hour_with_its_artifacts(database: TestDatabase
     .await;
     // What the service runs from is there.
     assert!(own.iter().all(|path| path.exists()), "{own:?}");
+}
+
+async fn what_was_generated_is_planned_before_it_is_upgraded_or_taken_away(database: TestDatabase) {
+    let h = Hosted::new(&database).await;
+    h.stack().await;
+    let (t, instance) = (&h.t, h.generated().await);
+    let made = (h.host.branches(), h.host.pull_requests());
+    // The next version's file holds something else.
+    h.push(&[("templates/c.yaml", &map("b", "{{ context.name }}-next"))]);
+    let update = "mutation ($id: ID!, $a: PrAutomationAttributes!) { updatePrAutomation(id: $id, attributes: $a) { id } }";
+    let next = json!({
+        "name": "add", "title": "Add {{ context.name }}", "message": "Adds it",
+        "creates": {"templates": [
+            {"source": "templates/c.yaml", "destination": "web/{{ context.name }}.yaml", "external": false},
+        ]},
+    });
+    t.admin.data(update, json!({"id": h.automation, "a": next})).await;
+    for (ask, field) in [(UPGRADE, "planPrInstanceUpgrade"), (UNINSTALL, "planPrInstanceUninstall")] {
+        for (by, expected) in [(&t.nobody, "401"), (&t.stranger, "NOT_FOUND"), (&t.reader, "FORBIDDEN")] {
+            assert_eq!(by.ask(ask, json!({"id": instance})).await.outcome(), expected, "{field}");
+        }
+    }
+    let upgrades = async |overwrite: bool| {
+        let made = t.owner.data(UPGRADE, json!({"id": instance, "overwrite": overwrite})).await;
+        let made = made["planPrInstanceUpgrade"].clone();
+        assert!(made["expiresAt"].is_string(), "{made}");
+        made["id"].clone()
+    };
+
+    // An upgrade changes a file of the service, and nothing of the stack.
+    let id = upgrades(false).await;
+    let plan = h.until(&t.owner, &id, "DONE").await;
+    assert_eq!(plan["reach"]["parts"][0]["state"], "AWAY", "{plan}");
+    assert_eq!((&plan["message"], &plan["stacks"]), (&json!("Upgrade: Add b"), &json!([])), "{plan}");
+    assert_eq!(plan["automation"]["id"], h.automation, "{plan}");
+
+    // Taking it away reverses its edit of the stack's code, too.
+    let made_of = t.owner.data(UNINSTALL, json!({"id": instance})).await;
+    let id = made_of["planPrInstanceUninstall"]["id"].clone();
+    let plan = h.until(&t.owner, &id, "DONE").await;
+    assert_eq!(plan["reach"]["parts"][0]["state"], "AWAY", "{plan}");
+    assert_eq!(plan["stacks"][0]["stack"]["name"], "infra", "{plan}");
+    assert!(plan["message"].as_str().unwrap().starts_with("Uninstall: "), "{plan}");
+    // Of a preview: it is in no list, and nobody else's.
+    let listed = t.owner.data(LIST, json!({})).await.to_string();
+    assert!(!listed.contains(id.as_str().unwrap()), "{listed}");
+    assert_eq!(t.reader.ask(PLAN, json!({"id": id})).await.outcome(), "NOT_FOUND");
+
+    // Lines that both changed are no manifests: it is told which, and nothing is planned of them but with an overwrite.
+    h.push(&[("web/b.yaml", &map("b", "by-hand"))]);
+    let id = upgrades(false).await;
+    let plan = h.until(&t.owner, &id, "FAILED").await;
+    let error = plan["error"].as_str().unwrap();
+    assert!(error.contains("cannot be planned before conflicts are settled: web/b.yaml"), "{error}");
+    let id = upgrades(true).await;
+    let plan = h.until(&t.owner, &id, "DONE").await;
+    assert_eq!(plan["reach"]["parts"][0]["state"], "AWAY", "{plan}");
+    assert_eq!((h.host.branches(), h.host.pull_requests()), made, "nothing is written");
 }

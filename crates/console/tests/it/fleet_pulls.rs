@@ -1,10 +1,11 @@
 //! Plans of services on pull requests, at a git host on loopback: what it is told, and what a fork waits for. No agent is connected: that,
 //! too, is a result.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plural_app::job::Job as _;
-use plural_app::jobs::{BegunFleetPlan, LookFleetPlan};
+use plural_app::jobs::{BegunFleetPlan, FollowFleetBase, LookFleetPlan, MovedBranches};
 use plural_core::access::Actor;
 use plural_core::pull_request::{HostPullRequest, PrStatus};
 use plural_testkit::{GitRemote, GitServer, ScmDialect, ScmServer, TestDatabase, each_database, eventually};
@@ -15,10 +16,13 @@ use crate::api_server::{Person, TestServer};
 const LONG: Duration = Duration::from_mins(1);
 const REFRESH: &str = "mutation ($id: ID!) { refreshPullRequest(id: $id) { id head readError } }";
 const PLANS: &str = "query ($id: ID!) { fleetPlans(pullRequestId: $id, last: 20) { edges { node {
-  id phase ref sha base baseSha merged composed untouched error reach { parts { name state } } } } } }";
+  id phase ref sha base baseSha merged movedSha composed untouched error reach { parts { name state } } } } } }";
 const RELEASE: &str =
     "mutation ($id: ID!, $sha: String!) { releaseFleetPlan(id: $id, sha: $sha) { id phase } }";
 
+const REPLAN: &str = "mutation ($id: ID!) { replanPullRequest(id: $id) { id phase } }";
+/// Longer ago than a plan has to stand.
+const LONG_AGO: &str = "UPDATE fleet_plans SET created_at = '2001-01-01T00:00:00+00:00'";
 const CREATE: &str = "mutation ($r: ID!, $ref: String!, $pull: ID) {
   createFleetPlan(repositoryId: $r, ref: $ref, pullRequestId: $pull) { id phase } }";
 
@@ -31,6 +35,10 @@ each_database!(
     services_that_follow_the_default_branch_are_planned,
     services_of_several_sources_are_planned,
     a_merge_while_a_plan_is_made_ends_both,
+    a_plan_is_made_again_once_its_base_moves_where_that_matters,
+    what_does_not_merge_any_more_is_told,
+    the_released_commit_of_a_fork_is_planned_again,
+    a_pull_request_that_goes_to_another_branch_is_planned_again,
 );
 
 /// A service whose repository is at a git host.
@@ -153,6 +161,40 @@ impl Hosted {
             found.ok_or_else(|| format!("{all:?}"))
         })
         .await
+    }
+
+    /// A service of the repository that is read from this folder of a branch.
+    async fn reads(&self, branch: &str, folder: &str) -> Value {
+        let create = "mutation ($id: ID, $a: ServiceDeploymentAttributes!) {
+          createServiceDeployment(clusterId: $id, attributes: $a) { id } }";
+        let attributes = json!({
+            "name": format!("{branch}-{folder}"), "namespace": "shop", "repositoryId": self.repository,
+            "git": {"ref": branch, "folder": folder},
+        });
+        let made = self.t.admin.data(create, json!({"id": self.cluster["id"], "a": attributes})).await;
+        made["createServiceDeployment"]["id"].clone()
+    }
+
+    /// A commit on `main`, of one file.
+    fn moves(&self, path: &str, value: &str) -> String {
+        self.remote.commit("main").file(path, map(value)).push().unwrap()
+    }
+
+    /// The plan of a pull request with its base there, once it is in a phase.
+    async fn planned_on(&self, id: &str, base: &str, phase: &str) -> Value {
+        eventually(LONG, async || {
+            let all = plans(&self.t.admin, id).await;
+            let found = all.iter().find(|plan| plan["baseSha"] == base && plan["phase"] == phase).cloned();
+            found.ok_or_else(|| format!("{all:?}"))
+        })
+        .await
+    }
+
+    /// Looks where the branches of plans went, as often as a console may that ends before it says so.
+    async fn looks_again(&self) {
+        let repository = self.repository.as_str().unwrap().parse().unwrap();
+        let moved = MovedBranches { repository, heads: BTreeMap::new() };
+        FollowFleetBase::run(self.t.console.app(), moved).await.unwrap();
     }
 
     /// The one comment of a pull request, once it says this.
@@ -379,4 +421,126 @@ async fn a_merge_while_a_plan_is_made_ends_both(database: TestDatabase) {
     h.refresh(&id).await;
     assert_eq!(plans(&h.t.admin, &id).await.len(), 1);
     h.stands(&h.service, Some(&moved)).await;
+}
+
+async fn a_plan_is_made_again_once_its_base_moves_where_that_matters(database: TestDatabase) {
+    let h = Hosted::polling(&database).await;
+    let at = h.moves("docs/x.yaml", "1");
+    let docs = h.reads("main", "docs").await;
+    h.stands(&docs, Some(&at)).await;
+    let sha = h.branch("own", "web/b.yaml");
+    let number = h.host.open_from("own", false);
+    let id = h.record(number, "own").await;
+    h.refresh(&id).await;
+    let first = h.planned_on(&id, &at, "DONE").await;
+    let only = async || {
+        let all = plans(&h.t.admin, &id).await;
+        assert_eq!(all.len(), 1, "{all:?}");
+        all[0].clone()
+    };
+
+    // What others do elsewhere changes nothing of what it is about.
+    let at = h.moves("docs/x.yaml", "2");
+    h.stands(&docs, Some(&at)).await;
+    h.looks_again().await;
+    let same = only().await;
+    assert_eq!((&same["id"], &same["movedSha"]), (&first["id"], &Value::Null), "{same}");
+
+    // What they do to the service does. On a busy branch it is told, and not planned each time.
+    let at = h.moves("web/a.yaml", "9");
+    let moved = eventually(LONG, async || {
+        let now = only().await;
+        if now["movedSha"] == at.as_str() { Ok(now) } else { Err(now.to_string()) }
+    })
+    .await;
+    assert_eq!((&moved["id"], &moved["phase"]), (&first["id"], &json!("DONE")), "{moved}");
+    let short: String = at.chars().take(8).collect();
+    h.comment(number, &format!("main has moved on to `{short}` since")).await;
+    h.check(&sha, "success").await;
+
+    // Whoever asks has it planned at once.
+    for (by, expected) in
+        [(&h.t.nobody, "401"), (&h.t.stranger, "NOT_FOUND"), (&h.t.reader, "FORBIDDEN"), (&h.t.owner, "OK")]
+    {
+        assert_eq!(by.ask(REPLAN, json!({"id": id})).await.outcome(), expected);
+    }
+    let asked = h.planned_on(&id, &at, "DONE").await;
+    assert_eq!((&asked["ref"], &asked["movedSha"]), (&json!(sha), &Value::Null), "{asked}");
+    assert_eq!(asked["reach"]["parts"], json!([{"name": "web", "state": "AWAY"}]), "{asked}");
+    h.comment(number, &format!("Planned as merged into main at `{short}`")).await;
+
+    // One that stood long enough is made again by itself, and once.
+    h.t.sql(LONG_AGO).await;
+    let at = h.moves("web/a.yaml", "10");
+    let newest = h.planned_on(&id, &at, "DONE").await;
+    h.looks_again().await;
+    let all = plans(&h.t.admin, &id).await;
+    // Those that it took the place of leave room for others: the last one stays.
+    let known: Vec<&Value> = all.iter().map(|plan| &plan["id"]).collect();
+    assert_eq!(known, [&asked["id"], &newest["id"]], "{all:?}");
+    // One that is merged or closed is not followed any more.
+    h.t.sql("UPDATE pull_requests SET status = 'CLOSED'").await;
+    let refused = h.t.owner.ask(REPLAN, json!({"id": id})).await;
+    assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+}
+
+async fn what_does_not_merge_any_more_is_told(database: TestDatabase) {
+    let h = Hosted::polling(&database).await;
+    let sha = h.push("feature", "2");
+    let (plan, number) = h.plan_of("feature", &sha, "DONE").await;
+    assert_eq!(plan["merged"], false, "{plan}");
+    h.check(&sha, "success").await;
+    h.t.sql(LONG_AGO).await;
+    h.moves("web/a.yaml", "9");
+    h.comment(number, "There is no plan of this commit").await;
+    h.check(&sha, "failure").await;
+}
+
+async fn the_released_commit_of_a_fork_is_planned_again(database: TestDatabase) {
+    let h = Hosted::polling(&database).await;
+    let sha = h.branch("fork", "web/b.yaml");
+    let number = h.host.open_from("fork", true);
+    h.remote.set_ref(&format!("refs/pull/{number}/head"), &sha).unwrap();
+    h.remote.delete_ref("refs/heads/fork").unwrap();
+    let id = h.record(number, "fork").await;
+    h.refresh(&id).await;
+    let held = h.planned(&id, &sha, "HELD").await;
+    h.t.sql(LONG_AGO).await;
+    // Neither a branch that moves nor somebody who asks releases it.
+    let at = h.moves("web/a.yaml", "9");
+    h.stands(&h.service, Some(&at)).await;
+    h.looks_again().await;
+    let refused = h.t.owner.ask(REPLAN, json!({"id": id})).await;
+    assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
+    assert_eq!(plans(&h.t.admin, &id).await[0]["phase"], "HELD");
+    let released = h.t.owner.ask(RELEASE, json!({"id": held["id"], "sha": sha})).await;
+    assert_eq!(released.outcome(), "OK", "{released:?}");
+    h.planned_on(&id, &at, "DONE").await;
+    // The commit is the one that somebody has read: with its branch elsewhere it is planned again.
+    h.t.sql(LONG_AGO).await;
+    let at = h.moves("web/a.yaml", "10");
+    let plan = h.planned_on(&id, &at, "DONE").await;
+    assert_eq!((&plan["ref"], &plan["merged"]), (&json!(sha), &json!(true)), "{plan}");
+}
+
+async fn a_pull_request_that_goes_to_another_branch_is_planned_again(database: TestDatabase) {
+    let h = Hosted::polling(&database).await;
+    h.remote.set_ref("refs/heads/release", "main").unwrap();
+    let service = h.reads("release", "web").await;
+    h.stands(&service, None).await;
+    let sha = h.push("feature", "2");
+    let number = h.host.open_from("feature", false);
+    let id = h.record(number, "feature").await;
+    h.refresh(&id).await;
+    let plan = h.planned(&id, &sha, "DONE").await;
+    assert_eq!(plan["reach"]["parts"], json!([{"name": "web", "state": "AWAY"}]), "{plan}");
+    h.host.retarget_by_another(number, "release");
+    h.refresh(&id).await;
+    let plan = eventually(LONG, async || {
+        let all = plans(&h.t.admin, &id).await;
+        let found = all.iter().find(|plan| plan["base"] == "release" && plan["phase"] == "DONE").cloned();
+        found.ok_or_else(|| format!("{all:?}"))
+    })
+    .await;
+    assert_eq!(plan["reach"]["parts"], json!([{"name": "release-web", "state": "AWAY"}]), "{plan}");
 }

@@ -29,6 +29,13 @@ pub(super) const ROWS: &[Line] = &[
         document: "mutation ($id: ID!) { createFleetPlan(repositoryId: $id, ref: \"main\") { id } }",
         variables: |w| json!({"id": w.repository["id"]}),
     },
+    // It has no plan.
+    Line {
+        field: "replanPullRequest",
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { replanPullRequest(id: $id) { id } }",
+        variables: |w| json!({"id": w.automation["opened"]}),
+    },
     // It waits for nobody.
     Line {
         field: "releaseFleetPlan",

@@ -50,6 +50,18 @@ pub(super) const ROWS: &[Line] = &[
         variables: |w| json!({"id": w.automation["instance"]}),
     },
     Line {
+        field: "planPrInstanceUpgrade",
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { planPrInstanceUpgrade(id: $id) { id } }",
+        variables: |w| json!({"id": w.automation["instance"]}),
+    },
+    Line {
+        field: "planPrInstanceUninstall",
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { planPrInstanceUninstall(id: $id) { id } }",
+        variables: |w| json!({"id": w.automation["instance"]}),
+    },
+    Line {
         field: "diffPrInstance",
         expected: MEMBERS_CONFLICT,
         document: "mutation ($id: ID!) { diffPrInstance(id: $id) { path drift } }",

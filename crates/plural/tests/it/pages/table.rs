@@ -316,6 +316,10 @@ pub(super) const PAGES: &[Followed] = &[
             ("plural pr plan", "agents of clusters are asked"),
             ("plural pr preview", "a git host is asked: `fleet_previews` has one"),
             ("plural pr release", "a pull request of a fork is needed"),
+            (
+                "plural pr replan",
+                "an open pull request is needed: `fleet_pulls` of the console's tests has one",
+            ),
         ],
         ..NOTHING
     },

@@ -7,6 +7,7 @@ use plural_core::fleet_plan::{
 use plural_core::ids::FleetPartId;
 use plural_core::{Error, PageArgs, Result};
 
+use super::pull_request::opened;
 use super::{Case, World, found, fresh};
 
 pub(super) fn cases() -> Vec<Case> {
@@ -17,6 +18,8 @@ pub(super) fn cases() -> Vec<Case> {
         case!("fleet_plan_create", "uhdaaa", w, c => w.door.app.fleet_plan_create(c, ask(w))),
         // It does not wait for a release: whoever may release hears that.
         case!("fleet_plan_release", "uhdaaa", w, c => async { no_conflict(w.door.app.fleet_plan_release(c, planned(w).await.0.id, "main").await) }),
+        // It has no plan: whoever may ask for another one hears that.
+        case!("fleet_plans_again", "uhdaaa", w, c => async { let id = opened(w).await.id; no_plan(w.door.app.fleet_plans_again(c, id).await) }),
         case!("fleet_plan_parts", "uhaaaa", w, c => async { w.door.app.fleet_plan_parts(c, planned(w).await.0.id).await }),
         case!("fleet_plan_part", "uhaaaa", w, c => async { w.door.app.fleet_plan_part(c, planned(w).await.1).await }),
     ]
@@ -26,6 +29,13 @@ fn no_conflict(released: Result<FleetPlan>) -> Result<()> {
     match released {
         Err(Error::Conflict { .. }) => Ok(()),
         released => released.map(drop),
+    }
+}
+
+fn no_plan(again: Result<Vec<FleetPlan>>) -> Result<()> {
+    match again {
+        Err(Error::Conflict { .. }) => Ok(()),
+        again => again.map(drop),
     }
 }
 
@@ -66,6 +76,8 @@ async fn planned(w: &World<'_>) -> (FleetPlan, FleetPartId) {
         composed: 0,
         omitted: 0,
         deadline: at,
+        about: None,
+        since: None,
     };
     let reached = vec![FleetReached { part, candidate: None }];
     let asked = FleetAsked { found, reached, stacks: Vec::new() };

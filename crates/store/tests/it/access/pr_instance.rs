@@ -11,6 +11,7 @@ use plural_core::pull_request::{PrStatus, PrWork};
 use plural_core::{Error, PageArgs, Result};
 
 use super::pr_automation::targeted;
+use super::pull_request::unfollowed;
 use super::{Case, World, found, fresh};
 
 pub(super) fn cases() -> Vec<Case> {
@@ -24,6 +25,9 @@ pub(super) fn cases() -> Vec<Case> {
         // No host is reached here: whoever may, hears that.
         case!("pr_instance_upgrade_preview", "uhdaaa", w, c => async { reached(w.door.app.pr_instance_upgrade_preview(c, ask(w).await).await) }),
         case!("pr_instance_uninstall_preview", "uhdaaa", w, c => async { reached(w.door.app.pr_instance_uninstall_preview(c, ask(w).await).await) }),
+        // Nothing follows the repository here.
+        case!("pr_instance_upgrade_plan", "uhdaaa", w, c => async { unfollowed(w.door.app.pr_instance_upgrade_plan(c, ask(w).await).await) }),
+        case!("pr_instance_uninstall_plan", "uhdaaa", w, c => async { unfollowed(w.door.app.pr_instance_uninstall_plan(c, ask(w).await).await) }),
         case!("pr_instance_drift", "uhdaaa", w, c => async { reached(w.door.app.pr_instance_drift(c, ask(w).await).await) }),
     ]
 }

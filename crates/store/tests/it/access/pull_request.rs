@@ -40,7 +40,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-fn unfollowed(planned: Result<FleetPlan>) -> Result<()> {
+pub(super) fn unfollowed(planned: Result<FleetPlan>) -> Result<()> {
     match planned {
         Err(Error::Conflict { .. }) => Ok(()),
         planned => planned.map(drop),
@@ -92,7 +92,7 @@ fn told() -> HostPullRequest {
     }
 }
 
-async fn opened(w: &World<'_>) -> PullRequest {
+pub(super) async fn opened(w: &World<'_>) -> PullRequest {
     w.door.app.pull_request_record(&w.door.admin, targeted(w).await.id, told()).await.unwrap()
 }
 

@@ -1,0 +1,148 @@
+//! Plans of pull requests whose branch moves on: which are followed, and where the branch went.
+
+use std::collections::HashSet;
+
+use chrono::{DateTime, Utc};
+use plural_app::job::NewJob;
+use plural_core::Result;
+use plural_core::fleet_plan::{FleetPlan, FleetPlanPhase, FleetSince};
+use plural_core::ids::{FleetPlanId, PullRequestId, RepositoryId};
+use plural_core::pull_request::PrStatus;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect,
+};
+use uuid::Uuid;
+
+use crate::database::Database;
+use crate::error::db;
+use crate::fleet_plan::row::{self, Column};
+use crate::pull_request;
+use crate::transaction::set;
+
+const FOLLOWING: &str = "reading plans that are followed";
+/// Pull requests of one repository whose plans are followed: the newest.
+const MOST: usize = 500;
+
+pub(crate) async fn followed_on(
+    connection: &impl ConnectionTrait,
+    repository: RepositoryId,
+) -> Result<Vec<FleetPlan>> {
+    let rows: Vec<(Uuid, Option<Uuid>, String, Option<String>)> = row::Entity::find()
+        .select_only()
+        .columns([Column::Id, Column::PullRequestId, Column::Phase, Column::BaseSha])
+        .filter(Column::RepositoryId.eq(repository.uuid()))
+        .filter(Column::PullRequestId.is_not_null())
+        .order_by_desc(Column::Id)
+        .into_tuple()
+        .all(connection)
+        .await
+        .map_err(db(FOLLOWING))?;
+    let standing = [FleetPlanPhase::Asked.as_str(), FleetPlanPhase::Done.as_str()];
+    let (mut seen, mut plans, mut pulls) = (HashSet::new(), Vec::new(), Vec::new());
+    for (id, pull, phase, base_sha) in rows {
+        let Some(pull) = pull.filter(|pull| seen.insert(*pull)) else { continue };
+        if base_sha.is_some() && standing.contains(&phase.as_str()) && plans.len() < MOST {
+            plans.push(id);
+            pulls.push(pull);
+        }
+    }
+    if plans.is_empty() {
+        return Ok(Vec::new());
+    }
+    let open: Vec<Uuid> = pull_request::row::Entity::find()
+        .select_only()
+        .column(pull_request::row::Column::Id)
+        .filter(pull_request::row::Column::Id.is_in(pulls))
+        .filter(pull_request::row::Column::Status.eq(PrStatus::Open.as_str()))
+        .into_tuple()
+        .all(connection)
+        .await
+        .map_err(db(FOLLOWING))?;
+    let rows = row::Entity::find()
+        .filter(Column::Id.is_in(plans))
+        .filter(Column::PullRequestId.is_in(open))
+        .order_by_asc(Column::Id)
+        .all(connection)
+        .await
+        .map_err(db(FOLLOWING))?;
+    rows.into_iter().map(FleetPlan::try_from).collect()
+}
+
+pub(crate) async fn newest_on(
+    connection: &impl ConnectionTrait,
+    pull_request: PullRequestId,
+) -> Result<Vec<FleetPlan>> {
+    let doing = "reading the plans of a pull request";
+    let rows: Vec<(Uuid, Uuid)> = row::Entity::find()
+        .select_only()
+        .columns([Column::Id, Column::RepositoryId])
+        .filter(Column::PullRequestId.eq(pull_request.uuid()))
+        .order_by_desc(Column::Id)
+        .into_tuple()
+        .all(connection)
+        .await
+        .map_err(db(doing))?;
+    let mut seen = HashSet::new();
+    let newest: Vec<Uuid> =
+        rows.into_iter().filter(|(_, repository)| seen.insert(*repository)).map(|(id, _)| id).collect();
+    let rows = row::Entity::find()
+        .filter(Column::Id.is_in(newest))
+        .order_by_asc(Column::Id)
+        .all(connection)
+        .await
+        .map_err(db(doing))?;
+    rows.into_iter().map(FleetPlan::try_from).collect()
+}
+
+pub(crate) async fn since(
+    database: &Database,
+    id: FleetPlanId,
+    since: &FleetSince,
+    (jobs, at): (&[NewJob], DateTime<Utc>),
+) -> Result<()> {
+    let doing = "recording where the branch of a plan went";
+    let mut write = database.write().await?;
+    let known = row::Entity::find_by_id(id.uuid()).lock_exclusive().one(&write.tx).await;
+    let Some(known) = known.map_err(db(doing))? else { return Ok(()) };
+    let change = row::ActiveModel {
+        id: ActiveValue::Unchanged(known.id),
+        since_sha: set(Some(since.sha.clone())),
+        since_other: set(since.is_other),
+        updated_at: set(at),
+        ..Default::default()
+    };
+    change.update(&write.tx).await.map_err(db(doing))?;
+    write.enqueue(jobs, at).await?;
+    write.commit().await
+}
+
+/// Of the plans of one commit of a pull request that are over, all but the last one go: those that are made again because a branch moved
+/// on leave room for those of other pull requests.
+pub(crate) async fn forget_in_tx(
+    tx: &impl ConnectionTrait,
+    repository: RepositoryId,
+    pull_request: PullRequestId,
+    reference: &str,
+) -> Result<()> {
+    let doing = "removing plans that were made again";
+    let over = FleetPlanPhase::ALL.into_iter().filter(|phase| phase.is_over()).map(FleetPlanPhase::as_str);
+    let over: Vec<Uuid> = row::Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::RepositoryId.eq(repository.uuid()))
+        .filter(Column::PullRequestId.eq(pull_request.uuid()))
+        .filter(Column::Reference.eq(reference))
+        .filter(Column::Phase.is_in(over))
+        .order_by_desc(Column::Id)
+        .into_tuple()
+        .all(tx)
+        .await
+        .map_err(db(doing))?;
+    let gone: Vec<Uuid> = over.into_iter().skip(1).collect();
+    if !gone.is_empty() {
+        let gone = row::Entity::delete_many().filter(Column::Id.is_in(gone));
+        gone.exec(tx).await.map_err(db(doing))?;
+    }
+    Ok(())
+}

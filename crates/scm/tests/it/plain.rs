@@ -210,27 +210,32 @@ async fn what_it_does_not_have_is_refused() {
     let scope = Scope::Repository(repository.clone());
     let hook = WebhookSpec { url: "https://console.example/1".to_owned(), secret: "s".to_owned().into() };
     let edit = PullRequestEdit::default();
-    for refused in [
-        host.open(repository, &to_main("main")).await.map(drop),
-        host.pull_request(repository, 1).await.map(drop),
-        host.pull_requests(repository, true).await.map(drop),
-        host.update(repository, 1, &edit).await.map(drop),
-        host.close(repository, 1).await.map(drop),
-        host.merge(repository, 1, &main, MergeMethod::Merge).await.map(drop),
-        host.merge(repository, 1, &main, MergeMethod::Squash).await.map(drop),
-        host.merge(repository, 1, &main, MergeMethod::Rebase).await.map(drop),
-        host.files(repository, 1).await.map(drop),
-        host.reviews(repository, 1).await.map(drop),
-        host.add_labels(repository, 1, &["infra".to_owned()]).await,
-        host.comment(repository, 1, "plan", "text").await,
-        host.checks(repository, &main).await.map(drop),
-        host.set_status(repository, &main, &status).await,
-        host.approve(repository, 1, &main, "fine").await,
-        host.ensure_webhook(&scope, &hook).await,
-        host.remove_webhook(&scope, &hook.url).await.map(drop),
+    let page = include_str!("../../../../docs/git-hosts.md");
+    for (row, refused) in [
+        ("Pull requests", host.open(repository, &to_main("main")).await.map(drop)),
+        ("Pull requests", host.pull_request(repository, 1).await.map(drop)),
+        ("Pull requests", host.pull_requests(repository, true).await.map(drop)),
+        ("Pull requests", host.update(repository, 1, &edit).await.map(drop)),
+        ("Pull requests", host.close(repository, 1).await.map(drop)),
+        ("Pull requests", host.files(repository, 1).await.map(drop)),
+        ("Merge at one head", host.merge(repository, 1, &main, MergeMethod::Merge).await.map(drop)),
+        ("Merge at one head", host.merge(repository, 1, &main, MergeMethod::Squash).await.map(drop)),
+        ("Merge at one head", host.merge(repository, 1, &main, MergeMethod::Rebase).await.map(drop)),
+        ("Reviews", host.reviews(repository, 1).await.map(drop)),
+        ("Labels", host.add_labels(repository, 1, &["infra".to_owned()]).await),
+        ("One comment", host.comment(repository, 1, "plan", "text").await),
+        ("Check run", host.checks(repository, &main).await.map(drop)),
+        ("Commit status", host.set_status(repository, &main, &status).await),
+        ("Approve", host.approve(repository, 1, &main, "fine").await),
+        ("Make, renew and remove webhooks", host.ensure_webhook(&scope, &hook).await),
+        ("Make, renew and remove webhooks", host.remove_webhook(&scope, &hook.url).await.map(drop)),
     ] {
         let error = refused.unwrap_err();
         assert_eq!(error.cause, Cause::Unsupported, "{error}");
+        // The table of the docs says so in its last column.
+        let line = page.lines().find(|line| line.starts_with(&format!("| {row}"))).unwrap();
+        let cell = line.trim_matches('|').rsplit('|').next().unwrap();
+        assert!(cell.trim().starts_with("no"), "{line}");
     }
 }
 

@@ -168,11 +168,11 @@ const common = (known?: Known): Field[] => {
     },
     { name: 'appId', label: 'Number of the App', isRequired: true, when: ({ auth }) => auth === 'app' },
     { name: 'installationId', label: 'Number of its installation', isRequired: true, when: ({ auth }) => auth === 'app' },
-    { name: 'appKey', label: 'Private key of the App', kind: 'secret', isRequired: true, when: ({ auth }) => auth === 'app' },
+    { name: 'appKey', label: 'Private key of the App', kind: 'area', isRequired: true, when: ({ auth }) => auth === 'app' },
     {
       name: 'sshKey',
       label: 'Private key for ssh',
-      kind: 'secret',
+      kind: 'area',
       hint: `As OpenSSH writes it.${stays === undefined ? '' : ` ${stays}`}`,
       when: (values) => is(values, 'PLAIN') && isSsh(values),
     },
@@ -184,7 +184,7 @@ const common = (known?: Known): Field[] => {
     },
     {
       name: 'knownHosts',
-      label: 'Host keys',
+      label: 'Keys of the host',
       kind: 'area',
       initial: known?.knownHosts ?? '',
       placeholder: 'git.example.com ssh-ed25519 AAAA…',
@@ -231,7 +231,7 @@ const common = (known?: Known): Field[] => {
     {
       name: 'signingKey',
       label: 'Key that commits are signed with',
-      kind: 'secret',
+      kind: 'area',
       ...(stays !== undefined && { hint: stays }),
     },
     {
@@ -529,7 +529,7 @@ export function One({ id: name }: { id: string }) {
               ],
               ['SSH key', connection.hasSshKey && 'kept encrypted'],
               [
-                'Host keys',
+                'Keys of the host',
                 connection.hasSshKey &&
                   (connection.knownHosts?.split('\n').map((key) => (
                     <div key={key}>

@@ -248,6 +248,35 @@ async function registers(page) {
     .waitFor();
 }
 
+/** Plain git over ssh is asked for a key, with all of its lines, in place of a token. */
+async function signsInBySsh(page) {
+  const name = `${CONNECTION}-ssh`;
+  const dialog = await begins(page, 'scm-connections', 'Connections to git hosts', 'Add a connection');
+  await dialog.getByLabel(/^Name/).fill(name);
+  await picks(page, dialog, /^Host/, 'Git alone');
+  await dialog
+    .getByLabel(/^Token or password/)
+    .first()
+    .waitFor();
+  await dialog.getByLabel(/^Address/).fill('ssh://git@git.example.com/srv');
+  await dialog
+    .getByLabel(/^Token or password/)
+    .first()
+    .waitFor({ state: 'detached' });
+  assert.equal(await dialog.getByLabel(/^User name/).count(), 0, 'the user is in the address');
+  const key = ['-----BEGIN OPENSSH PRIVATE KEY-----', 'b3BlbnNzaC1rZXk', '-----END OPENSSH PRIVATE KEY-----', ''].join('\n');
+  await dialog.getByLabel(/^Private key for ssh/).fill(key);
+  await dialog.getByLabel(/^Keys of the host/).fill('git.example.com ssh-ed25519 AAAA');
+  await ends(dialog, 'Add a connection');
+  await page.getByRole('link', { name, exact: true }).click();
+  await heading(page, name);
+  await settled(page);
+  const shown = await page.locator('main').innerText();
+  assert.ok(shown.includes('git.example.com ssh-ed25519 AAAA') && !shown.includes('b3BlbnNzaC1rZXk'), shown);
+  const [{ attributes }] = sent('CreateScmConnection').slice(-1);
+  assert.equal(attributes.sshPrivateKey, key.trim());
+}
+
 /** What it asks and does is written, as the form has no fields for it. */
 async function automates(page) {
   const dialog = await begins(page, 'pr-automations', 'Automations of pull requests', 'Add an automation');
@@ -490,7 +519,7 @@ async function looksAt(page, paths) {
 
 const PARTS = {
   day: { signsIn, finds, isTold, previews, plans, opens, lists, looks },
-  made: { signsIn, connects, registers, automates, creates, isFollowed, merges, moves },
+  made: { signsIn, connects, registers, signsInBySsh, automates, creates, isFollowed, merges, moves },
   upgrade: { signsIn, edits, isOutdated, drifts, upgrades, isFollowedAgain, merges, isNewest, takesAway, moves },
 };
 

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use plural_core::address::Address;
 use plural_core::data_key::KeyOwner;
 use plural_core::destination::{Destination, Route};
 use plural_core::ids::ScmConnectionId;
-use plural_core::scm_connection::{NewScmConnection, ScmConnection, ScmConnectionChange, ScmHeld, ScmSpec};
+use plural_core::scm_connection::{
+    NewScmConnection, ScmConnection, ScmConnectionChange, ScmHeld, ScmSpec, base_address,
+};
 use plural_core::specs::Change;
 use plural_core::{Error, Result};
 use secrecy::{ExposeSecret, SecretString};
@@ -56,6 +57,10 @@ pub struct NewScmSecrets {
     pub signing_key: Option<SecretString>,
     /// HTTP(S) or SOCKS proxy, with user information where it wants that.
     pub proxy: Option<SecretString>,
+    /// Private key that signs in by ssh, as OpenSSH writes it. Another one has no passphrase where none is given with it.
+    pub ssh_key: Option<SecretString>,
+    /// Passphrase of that key.
+    pub ssh_passphrase: Option<SecretString>,
 }
 
 noun!(ScmConnection, "scm connection", c => Some(c.id.uuid()), c.name.to_string());
@@ -94,6 +99,11 @@ struct Kept {
     app_key: Option<String>,
     signing_key: Option<String>,
     proxy: Option<String>,
+    // The release before this one reads what holds none of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ssh_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ssh_passphrase: Option<String>,
 }
 
 impl App {
@@ -161,6 +171,7 @@ impl App {
             ));
         }
         let (has_token, has_app_key) = (secrets.token.is_some(), secrets.app_key.is_some());
+        let has_ssh_key = secrets.ssh_key.is_some();
         let kept = secrets.over(known.clone())?;
         let spec = spec.over(connection.spec.clone()).checked(connection.kind, kept.held())?;
         self.check_scm_way(&spec, &kept)?;
@@ -168,6 +179,7 @@ impl App {
         for (field, stays) in [
             ("attributes.token", kept.token.is_some() && !has_token),
             ("attributes.github.privateKey", kept.app_key.is_some() && !has_app_key),
+            ("attributes.sshPrivateKey", kept.ssh_key.is_some() && !has_ssh_key),
         ] {
             if stays && !changes.is_empty() {
                 let what = changes.join(", ");
@@ -228,12 +240,14 @@ impl App {
             None => Kept::default(),
         };
         self.check_scm_way(&connection.spec, &kept)?;
-        let Kept { token, app_key, signing_key, proxy } = kept;
+        let Kept { token, app_key, signing_key, proxy, ssh_key, ssh_passphrase } = kept;
         let secrets = HostSecrets {
             token: token.map(SecretString::from),
             app_key: app_key.map(SecretString::from),
             signing_key: signing_key.map(SecretString::from),
             proxy: proxy.map(SecretString::from),
+            ssh_key: ssh_key.map(SecretString::from),
+            ssh_passphrase: ssh_passphrase.map(SecretString::from),
         };
         let connection = connection.into_inner();
         let host = self.git_hosts.connect(&connection, secrets)?;
@@ -243,7 +257,7 @@ impl App {
     /// Tokens are sent over http only where the operator allows it.
     fn check_scm_way(&self, spec: &ScmSpec, kept: &Kept) -> Result<()> {
         let is_plain =
-            |url: Option<&str>| url.and_then(address).is_some_and(|address| address.is_plain_http());
+            |url: Option<&str>| url.and_then(base_address).is_some_and(|address| address.is_plain_http());
         let has_secret = kept.token.is_some() || kept.app_key.is_some();
         if has_secret && !self.settings.credentials_over_http {
             for (field, url) in [
@@ -276,12 +290,13 @@ impl App {
 
 impl Kept {
     fn held(&self) -> ScmHeld {
-        let Self { token, app_key, signing_key, proxy } = self;
+        let Self { token, app_key, signing_key, proxy, ssh_key, ssh_passphrase: _ } = self;
         ScmHeld {
             token: token.is_some(),
             app_key: app_key.is_some(),
             signing_key: signing_key.is_some(),
             proxy: proxy.is_some(),
+            ssh_key: ssh_key.is_some(),
         }
     }
 }
@@ -289,7 +304,9 @@ impl Kept {
 impl NewScmSecrets {
     /// What `kept` becomes.
     fn over(self, kept: Kept) -> Result<Kept> {
-        let Self { token, app_key, signing_key, proxy } = self;
+        let Self { token, app_key, signing_key, proxy, ssh_key, ssh_passphrase } = self;
+        // A passphrase opens the key that it was given with.
+        let passphrase = if ssh_key.is_some() { None } else { kept.ssh_passphrase };
         let text = |given: Option<SecretString>, kept: Option<String>| match given {
             None => kept,
             Some(given) => Some(given.expose_secret().trim().to_owned()).filter(|text| !text.is_empty()),
@@ -299,13 +316,17 @@ impl NewScmSecrets {
             app_key: text(app_key, kept.app_key),
             signing_key: text(signing_key, kept.signing_key),
             proxy: text(proxy, kept.proxy),
+            ssh_key: text(ssh_key, kept.ssh_key),
+            ssh_passphrase: text(ssh_passphrase, passphrase),
         };
-        let Kept { token, app_key, signing_key, proxy } = &after;
+        let Kept { token, app_key, signing_key, proxy, ssh_key, ssh_passphrase } = &after;
         for (field, text) in [
             ("attributes.token", token),
             ("attributes.github.privateKey", app_key),
             ("attributes.signingPrivateKey", signing_key),
             ("attributes.proxy.url", proxy),
+            ("attributes.sshPrivateKey", ssh_key),
+            ("attributes.sshPassphrase", ssh_passphrase),
         ] {
             if text.as_ref().is_some_and(|text| text.len() > LONGEST) {
                 return Err(Error::invalid(field, "is longer than 32 KiB"));
@@ -315,9 +336,17 @@ impl NewScmSecrets {
         if token.as_ref().is_some_and(|token| token.contains(|c: char| c.is_control() || c.is_whitespace())) {
             return Err(Error::invalid("attributes.token", "must be one word"));
         }
-        for (field, key) in
-            [("attributes.github.privateKey", app_key), ("attributes.signingPrivateKey", signing_key)]
-        {
+        if ssh_passphrase.as_ref().is_some_and(|text| text.contains(char::is_control)) {
+            return Err(Error::invalid("attributes.sshPassphrase", "must be one line"));
+        }
+        if ssh_passphrase.is_some() && ssh_key.is_none() {
+            return Err(Error::invalid("attributes.sshPassphrase", "must be given with a private key"));
+        }
+        for (field, key) in [
+            ("attributes.github.privateKey", app_key),
+            ("attributes.signingPrivateKey", signing_key),
+            ("attributes.sshPrivateKey", ssh_key),
+        ] {
             let is_key = |key: &String| key.starts_with("-----BEGIN ") && key.contains("PRIVATE KEY-----");
             if key.as_ref().is_some_and(|key| !is_key(key)) {
                 return Err(Error::invalid(field, "must be a private key in PEM form"));
@@ -334,16 +363,12 @@ impl NewScmSecrets {
     }
 }
 
-fn address(url: &str) -> Option<Address> {
-    url.parse().ok()
-}
-
 /// Who receives what the connection signs in with: whoever clones, and the API.
 fn sent_to(spec: &ScmSpec, kept: &Kept) -> [Destination; 2] {
-    let route = Route { proxy: kept.proxy.as_deref(), ca: None, known_hosts: None };
+    let route = Route { proxy: kept.proxy.as_deref(), ca: None, known_hosts: spec.known_hosts.as_deref() };
     [&spec.base_url, &spec.api_url].map(|url| {
         let text = url.as_deref().unwrap_or_default();
-        Destination::of(address(text).as_ref(), text, route)
+        Destination::of(base_address(text).as_ref(), text, route)
     })
 }
 
@@ -383,11 +408,34 @@ mod tests {
         };
         let kept = given.over(Kept::default()).unwrap();
         assert_eq!(kept.token.as_deref(), Some("abc"));
-        assert_eq!(kept.held(), ScmHeld { token: true, app_key: false, signing_key: true, proxy: true });
+        let held = ScmHeld { token: true, app_key: false, signing_key: true, proxy: true, ssh_key: false };
+        assert_eq!(kept.held(), held);
+        // The release before this one knows no other parts.
+        let json = serde_json::to_value(&kept).unwrap();
+        let mut parts: Vec<&String> = json.as_object().unwrap().keys().collect();
+        parts.sort();
+        assert_eq!(parts, ["app_key", "proxy", "signing_key", "token"]);
         assert!(NewScmSecrets::default().over(kept.clone()).unwrap() == kept);
         let ended = NewScmSecrets { proxy: Some("".into()), ..NewScmSecrets::default() };
         let kept = ended.over(kept).unwrap();
-        assert_eq!(kept.held(), ScmHeld { token: true, app_key: false, signing_key: true, proxy: false });
+        assert_eq!(kept.held(), ScmHeld { proxy: false, ..held });
+    }
+
+    #[test]
+    fn a_passphrase_stays_with_its_key() {
+        let none = NewScmSecrets::default;
+        let locked =
+            NewScmSecrets { ssh_key: Some(KEY.into()), ssh_passphrase: Some("a b".into()), ..none() };
+        let kept = locked.over(Kept::default()).unwrap();
+        assert_eq!(kept.ssh_passphrase.as_deref(), Some("a b"));
+        assert!(kept.held().ssh_key);
+        assert!(none().over(kept.clone()).unwrap() == kept);
+        for ssh_key in [KEY, ""] {
+            let other = NewScmSecrets { ssh_key: Some(ssh_key.into()), ..none() };
+            assert!(other.over(kept.clone()).unwrap().ssh_passphrase.is_none(), "{ssh_key:?}");
+        }
+        let alone = NewScmSecrets { ssh_passphrase: Some("x".into()), ..none() };
+        assert_eq!(refused(alone), "attributes.sshPassphrase");
     }
 
     #[test]
@@ -400,6 +448,9 @@ mod tests {
         let key = || Some(SecretString::from("secret"));
         assert_eq!(refused(NewScmSecrets { app_key: key(), ..none() }), "attributes.github.privateKey");
         assert_eq!(refused(NewScmSecrets { signing_key: key(), ..none() }), "attributes.signingPrivateKey");
+        assert_eq!(refused(NewScmSecrets { ssh_key: key(), ..none() }), "attributes.sshPrivateKey");
+        let two = NewScmSecrets { ssh_key: Some(KEY.into()), ssh_passphrase: Some("a\nb".into()), ..none() };
+        assert_eq!(refused(two), "attributes.sshPassphrase");
         for bad in ["proxy:3128", "ftp://proxy", "http://a#@b", "http://proxy/x"] {
             let proxy = NewScmSecrets { proxy: Some(bad.into()), ..none() };
             assert_eq!(refused(proxy), "attributes.proxy.url", "{bad}");
@@ -424,6 +475,19 @@ mod tests {
             (ScmSpec::default(), None),
         ] {
             assert!(!changes(&before, &sent_to(&spec, &kept(proxy))).is_empty(), "{spec:?}");
+        }
+        let ssh = |base: &str, known_hosts: Option<&str>| {
+            let known_hosts = known_hosts.map(str::to_owned);
+            sent_to(&ScmSpec { known_hosts, ..at(base, None) }, &kept(None))
+        };
+        let before = ssh("ssh://git@git.example.com", None);
+        assert!(changes(&before, &ssh("ssh://git@git.example.com/srv", None)).is_empty());
+        for (base, known_hosts) in [
+            ("ssh://root@git.example.com", None),
+            ("ssh://git@git.example.com:2222", None),
+            ("ssh://git@git.example.com", Some("git.example.com ssh-ed25519 AAAA")),
+        ] {
+            assert!(!changes(&before, &ssh(base, known_hosts)).is_empty(), "{base} {known_hosts:?}");
         }
     }
 }

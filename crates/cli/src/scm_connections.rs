@@ -101,7 +101,7 @@ pub(crate) struct ScmReachArgs {
     #[arg(long, value_name = "USER")]
     pub(crate) username: Option<String>,
 
-    /// Where repositories are cloned from, in place of the host's own address
+    /// Where repositories are cloned from, in place of the host's own address; of plain git ssh://USER@HOST/PATH, too
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) base_url: Option<String>,
 
@@ -149,6 +149,18 @@ pub(crate) struct ScmReachArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) signing_key_file: Option<PathBuf>,
 
+    /// File with the private key that signs in at an ssh address of plain git, or - for standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ssh_key_file: Option<PathBuf>,
+
+    /// File with the passphrase of that key, or - for standard input
+    #[arg(long, value_name = "FILE", requires = "ssh_key_file")]
+    pub(crate) ssh_passphrase_file: Option<PathBuf>,
+
+    /// File with the only ssh host keys that are accepted, as in known_hosts, or - for standard input; else the first one seen is kept
+    #[arg(long, value_name = "FILE")]
+    pub(crate) known_hosts: Option<PathBuf>,
+
     /// File with the address of a proxy, which may hold a password, or - for standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) proxy_file: Option<PathBuf>,
@@ -163,7 +175,9 @@ pub(crate) struct ScmReachArgs {
   plural cd scm-connections create github --type github --repository 'acme/*' --token-file token.txt
   plural cd scm-connections create app --type github --app-id 12 --installation-id 34 --app-key-file app.pem --repository acme/infra
   plural cd scm-connections create gitea --type gitea --base-url https://git.example.com --project shop --repository 'shop/**' \\
-      --token-file - < token.txt")]
+      --token-file - < token.txt
+  plural cd scm-connections create plain --type plain --base-url ssh://git@git.example.com/srv --repository 'acme/*' \\
+      --ssh-key-file deploy --known-hosts known_hosts")]
 pub(crate) struct ScmConnectionCreateArgs {
     /// Its name
     #[arg(value_name = "NAME")]
@@ -203,8 +217,8 @@ pub(crate) struct ScmConnectionDescribeArgs {
 
 /// Change a connection
 ///
-/// Options that you leave out keep their value. Where an address or the proxy changes, the token or the App's key has to be given again: it
-/// would be sent elsewhere.
+/// Options that you leave out keep their value. Where an address, the proxy or the ssh host keys change, the token, the App's key or the ssh
+/// key has to be given again: it would be sent elsewhere.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd scm-connections update github --token-file token.txt
@@ -226,6 +240,14 @@ pub(crate) struct ScmConnectionUpdateArgs {
     /// Forget the key that commits are signed with
     #[arg(long, conflicts_with = "signing_key_file")]
     pub(crate) no_signing_key: bool,
+
+    /// Forget the ssh key and its passphrase, for an address that is not of ssh any more
+    #[arg(long, conflicts_with = "ssh_key_file")]
+    pub(crate) no_ssh_key: bool,
+
+    /// Forget the ssh host keys: the first one that is seen is kept
+    #[arg(long, conflicts_with = "known_hosts")]
+    pub(crate) no_known_hosts: bool,
 
     /// Go through no proxy
     #[arg(long, conflicts_with = "proxy_file")]
@@ -342,8 +364,18 @@ async fn update(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let ScmConnectionUpdateArgs { name, rename, no_token, no_signing_key, no_proxy, reach, output } = args;
-    let ends = no_token || no_signing_key || no_proxy;
+    let ScmConnectionUpdateArgs {
+        name,
+        rename,
+        no_token,
+        no_signing_key,
+        no_ssh_key,
+        no_known_hosts,
+        no_proxy,
+        reach,
+        output,
+    } = args;
+    let ends = no_token || no_signing_key || no_ssh_key || no_known_hosts || no_proxy;
     if rename.is_none() && !ends && reach == ScmReachArgs::default() {
         return Err(CliError::usage("nothing to change")
             .hint("see the examples of `plural cd scm-connections update --help`"));
@@ -357,6 +389,12 @@ async fn update(
     }
     if no_signing_key {
         attributes.signing_private_key = Some(end());
+    }
+    if no_ssh_key {
+        attributes.ssh_private_key = Some(end());
+    }
+    if no_known_hosts {
+        attributes.known_hosts = Some(String::new());
     }
     if no_proxy {
         attributes.proxy = Some(HttpProxyAttributes { url: end(), noproxy: None });
@@ -388,24 +426,38 @@ fn attributes(
         azure_username,
         user_slug,
         signing_key_file,
+        ssh_key_file,
+        ssh_passphrase_file,
+        known_hosts,
         proxy_file,
     } = reach;
-    let from_input = [&token_file, &app_key_file, &signing_key_file, &proxy_file]
-        .into_iter()
-        .filter(|path| path.as_deref() == Some(Path::new("-")));
+    let from_input = [
+        &token_file,
+        &app_key_file,
+        &signing_key_file,
+        &ssh_key_file,
+        &ssh_passphrase_file,
+        &known_hosts,
+        &proxy_file,
+    ];
+    let from_input = from_input.into_iter().filter(|path| path.as_deref() == Some(Path::new("-")));
     if from_input.count() > 1 {
         return Err(
-            CliError::usage("only one secret can come from standard input").hint("give the others as files")
+            CliError::usage("only one file can come from standard input").hint("give the others as files")
         );
     }
-    let mut secret = |what: &str, path: Option<PathBuf>| -> Result<Option<Secret>, CliError> {
+    let mut text = |what: &str, path: Option<PathBuf>| -> Result<Option<String>, CliError> {
         let Some(path) = path else { return Ok(None) };
         let text = file::text_or_input(what, &path, terminal)?;
         let text = text.trim();
         if text.is_empty() {
             return Err(CliError::usage(format!("{} is empty ({what})", path.display())));
         }
-        Ok(Some(Secret::new(text)))
+        Ok(Some(text.to_owned()))
+    };
+    let known_hosts = text("the host keys", known_hosts)?;
+    let mut secret = |what: &str, path: Option<PathBuf>| -> Result<Option<Secret>, CliError> {
+        Ok(text(what, path)?.map(Secret::new))
     };
     let app_key = secret("the private key of the App", app_key_file)?;
     let github = app_id.zip(installation_id).map(|(app_id, installation_id)| GithubAppAttributes {
@@ -433,6 +485,9 @@ fn attributes(
         proxy: secret("the address of the proxy", proxy_file)?
             .map(|url| HttpProxyAttributes { url, noproxy: None }),
         signing_private_key: secret("the signing key", signing_key_file)?,
+        ssh_private_key: secret("the ssh key", ssh_key_file)?,
+        ssh_passphrase: secret("the passphrase of the ssh key", ssh_passphrase_file)?,
+        known_hosts,
         repositories,
     })
 }
@@ -451,7 +506,9 @@ fn description(connection: &ScmConnection) -> String {
         repositories,
         has_token,
         has_signing_key,
+        has_ssh_key,
         has_proxy,
+        known_hosts,
         inserted_at: _,
         updated_at: _,
         github,
@@ -474,6 +531,14 @@ fn description(connection: &ScmConnection) -> String {
         line("Signing key", yes(*has_signing_key)),
         line("Proxy", yes(*has_proxy)),
     ];
+    if *has_ssh_key {
+        lines.push(line("SSH key", yes(true)));
+        let keys = known_hosts.as_deref().unwrap_or("(the first that is seen)");
+        for (place, key) in keys.lines().enumerate() {
+            let name = if place == 0 { "Host keys:" } else { "" };
+            lines.push(vec![name.to_owned(), or_dash(Some(key))]);
+        }
+    }
     if let Some(app) = github {
         let text = format!("{}, installation {}", app.app_id, app.installation_id);
         lines.push(line("GitHub App", or_dash(Some(&text))));

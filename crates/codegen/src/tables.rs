@@ -30,6 +30,8 @@ pub(crate) const SECRET_NAMES: &[&str] = &[
     "secretAccessKey",
     "serviceGateUrl",
     "signingPrivateKey",
+    "sshPassphrase",
+    "sshPrivateKey",
     "token",
     "webhookSecret",
 ];

@@ -97,25 +97,27 @@ impl GitHosts for Hosts {
 impl Hosts {
     /// Git alone. What is kept of it lies in its mirrors.
     fn plain(&self, connection: &ScmConnection, secrets: HostSecrets) -> Result<Arc<dyn Host>> {
-        let HostSecrets { token, app_key: _, signing_key, proxy } = secrets;
+        let HostSecrets { token, app_key: _, signing_key, proxy, ssh_key, ssh_passphrase } = secrets;
         let url = connection.spec.base_url.clone();
         let url =
             url.ok_or_else(|| invalid("has no address that its repositories are below: give it a baseUrl"))?;
         let mirrors = self.options.mirrors.clone();
         let mirrors =
             mirrors.ok_or_else(|| invalid("is to git alone, and the console keeps no repositories"))?;
-        let credentials = match (&connection.spec.username, &token) {
-            (Some(user), Some(token)) => GitCredentials::basic(user.as_str(), token.expose_secret()),
-            (None, Some(_)) => {
+        let credentials = match (&connection.spec.username, &token, ssh_key) {
+            (_, _, Some(private_key)) => GitCredentials::SshKey { private_key, passphrase: ssh_passphrase },
+            (Some(user), Some(token), None) => GitCredentials::basic(user.as_str(), token.expose_secret()),
+            (None, Some(_), None) => {
                 return Err(invalid("has a token and no user that it is of: give it a username"));
             }
-            (_, None) => GitCredentials::None,
+            (_, None, None) => GitCredentials::None,
         };
+        let host_keys = connection.spec.known_hosts.clone().map_or(HostKeys::AcceptNew, HostKeys::Pinned);
         let plain = PlainConnection {
             id: connection.id.to_string(),
             url,
             credentials,
-            host_keys: HostKeys::AcceptNew,
+            host_keys,
             ca_pem: None,
             proxy,
             committer: Person { name: COMMITTER.to_owned(), email: COMMITTER_EMAIL.to_owned() },
@@ -652,8 +654,14 @@ mod tests {
 
     #[test]
     fn a_user_of_bitbucket_data_center_signs_in_with_a_password() {
-        let secrets =
-            || HostSecrets { token: Some("t0ken".into()), app_key: None, proxy: None, signing_key: None };
+        let secrets = || HostSecrets {
+            token: Some("t0ken".into()),
+            app_key: None,
+            proxy: None,
+            signing_key: None,
+            ssh_key: None,
+            ssh_passphrase: None,
+        };
         let spec = || ScmSpec { username: Some("bot".into()), ..ScmSpec::default() };
         let of = |kind, spec| credentials(&connection_of(kind, spec), &secrets()).unwrap();
         let basic = of(ScmType::BitbucketDatacenter, spec());

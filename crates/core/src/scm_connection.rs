@@ -1,8 +1,5 @@
 //! Connections to git hosts: how the console signs in there to open pull requests, and which repositories it may touch.
 
-use std::fmt;
-use std::str::FromStr;
-
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -11,15 +8,19 @@ use crate::address::{Address, Scheme};
 use crate::error::{Error, Result};
 use crate::ids::{ProjectId, ScmConnectionId};
 use crate::page::Keyed;
-use crate::pattern::matches;
 use crate::specs::{Name, NameError};
+
+mod pattern;
+
+pub use self::pattern::RepositoryPattern;
+pub(crate) use self::pattern::segments;
 
 /// Patterns that one connection may have.
 const MAX_PATTERNS: usize = 200;
-/// Bytes of a pattern, or of the slug of a repository.
-const LONGEST_SLUG: usize = 512;
 /// Bytes of a user, an organization, a number of an App.
 const LONGEST_WORD: usize = 255;
+/// Bytes of the ssh host keys of a connection.
+const LONGEST_KNOWN_HOSTS: usize = 32 << 10;
 
 /// What kind of git host it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -125,6 +126,9 @@ pub struct ScmSpec {
     /// What Bitbucket Data Center wants besides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bitbucket_datacenter: Option<BitbucketDatacenter>,
+    /// The only ssh host keys that are accepted, as in `known_hosts`. Without them the first key seen is kept, and another one refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub known_hosts: Option<String>,
     /// The repositories that may be touched with it; without any, none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repositories: Vec<RepositoryPattern>,
@@ -172,6 +176,8 @@ pub struct ScmHeld {
     pub signing_key: bool,
     /// A proxy, in whose address a password may be.
     pub proxy: bool,
+    /// The private key that signs in by ssh.
+    pub ssh_key: bool,
 }
 
 /// What a new connection is made from. Secrets travel beside it.
@@ -221,6 +227,8 @@ pub struct ScmSpecChange {
     pub azure: Option<AzureDevops>,
     /// What Bitbucket Data Center wants.
     pub bitbucket_datacenter: Option<BitbucketDatacenter>,
+    /// The only ssh host keys that are accepted.
+    pub known_hosts: Option<String>,
     /// All patterns.
     pub repositories: Option<Vec<RepositoryPattern>>,
 }
@@ -229,8 +237,17 @@ impl ScmSpecChange {
     /// What `before` becomes.
     #[must_use]
     pub fn over(self, before: ScmSpec) -> ScmSpec {
-        let Self { owner, username, base_url, api_url, github, azure, bitbucket_datacenter, repositories } =
-            self;
+        let Self {
+            owner,
+            username,
+            base_url,
+            api_url,
+            github,
+            azure,
+            bitbucket_datacenter,
+            known_hosts,
+            repositories,
+        } = self;
         let text = |given: Option<String>, before: Option<String>| match given {
             None => before,
             Some(given) => Some(given).filter(|text| !text.is_empty()),
@@ -243,6 +260,7 @@ impl ScmSpecChange {
             github: github.or(before.github),
             azure: azure.or(before.azure),
             bitbucket_datacenter: bitbucket_datacenter.or(before.bitbucket_datacenter),
+            known_hosts: text(known_hosts.map(|text| text.trim().to_owned()), before.known_hosts),
             repositories: repositories.unwrap_or(before.repositories),
         }
     }
@@ -259,7 +277,7 @@ impl ScmSpec {
             [("attributes.baseUrl", &mut self.base_url), ("attributes.apiUrl", &mut self.api_url)]
         {
             if let Some(text) = url {
-                *text = host_address(text).map_err(|error| Error::invalid(field, error.to_string()))?;
+                *text = host_address(kind, text).map_err(|error| Error::invalid(field, error.to_string()))?;
             }
         }
         if self.repositories.len() > MAX_PATTERNS {
@@ -268,7 +286,13 @@ impl ScmSpec {
         }
         self.check_parts(kind)?;
         self.check_secrets(kind, held)?;
+        self.check_ssh(kind, held)?;
         Ok(self)
+    }
+
+    /// Whether its repositories are reached by ssh.
+    pub fn is_ssh(&self) -> bool {
+        self.base_url.as_deref().and_then(base_address).is_some_and(|base| base.scheme() == Scheme::Ssh)
     }
 
     /// The slug of a repository that is named without its owner where the connection has one. It may still be one that may not be touched.
@@ -384,7 +408,7 @@ impl ScmSpec {
     }
 
     fn check_secrets(&self, kind: ScmType, held: ScmHeld) -> Result<()> {
-        let ScmHeld { token, app_key, signing_key: _, proxy: _ } = held;
+        let ScmHeld { token, app_key, signing_key: _, proxy: _, ssh_key: _ } = held;
         if self.github.is_some() && !app_key {
             return Err(Error::invalid("attributes.github.privateKey", "must be given with the App"));
         }
@@ -398,208 +422,100 @@ impl ScmSpec {
             (false, false) if kind != ScmType::Plain => {
                 Err(Error::invalid("attributes.token", "must be given"))
             }
-            (true, false) if kind == ScmType::Plain && self.username.is_none() => {
+            (true, false) if kind == ScmType::Plain && self.username.is_none() && !self.is_ssh() => {
                 Err(Error::invalid("attributes.username", "must be given with the token"))
             }
             (_, false) | (false, true) => Ok(()),
         }
     }
+
+    /// An ssh address is signed in to with a key, and no other is.
+    fn check_ssh(&self, kind: ScmType, held: ScmHeld) -> Result<()> {
+        let Some(base) = self.base_url.as_deref().filter(|_| self.is_ssh()) else {
+            for (field, given) in [
+                ("attributes.sshPrivateKey", held.ssh_key),
+                ("attributes.knownHosts", self.known_hosts.is_some()),
+            ] {
+                if given {
+                    let what = match kind {
+                        ScmType::Plain => "only fits a baseUrl that begins with ssh://",
+                        ScmType::Github
+                        | ScmType::Gitlab
+                        | ScmType::Bitbucket
+                        | ScmType::BitbucketDatacenter
+                        | ScmType::AzureDevops
+                        | ScmType::Gitea => "only fits a connection of type PLAIN",
+                    };
+                    return Err(Error::invalid(field, what));
+                }
+            }
+            return Ok(());
+        };
+        let in_place = format!("must not be given for {base}, which is signed in to with a private key");
+        for (field, given, what) in [
+            ("attributes.token", held.token, in_place.as_str()),
+            ("attributes.username", self.username.is_some(), "must not be given: the user is in the address"),
+            ("attributes.proxy.url", held.proxy, "must not be given: no proxy is used for ssh"),
+        ] {
+            if given {
+                return Err(Error::invalid(field, what.to_owned()));
+            }
+        }
+        if !held.ssh_key {
+            return Err(Error::invalid("attributes.sshPrivateKey", "must be given for an ssh address"));
+        }
+        if let Some(known) = &self.known_hosts
+            && (known.len() > LONGEST_KNOWN_HOSTS || !known.contains(' ') || known.contains('\0'))
+        {
+            return Err(Error::invalid(
+                "attributes.knownHosts",
+                "must be lines of host, kind and key, as ssh-keyscan prints, of at most 32 KiB",
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// An address of a git host: its own, or a folder of it.
-fn host_address(text: &str) -> Result<String, NameError> {
-    let address: Address = text.trim().trim_end_matches('/').parse()?;
+fn host_address(kind: ScmType, text: &str) -> Result<String, NameError> {
+    let text = text.trim().trim_end_matches('/');
+    let (address, is_root) = match text.parse::<Address>() {
+        Ok(address) => (address, false),
+        Err(error) => (ssh_root(text).ok_or(error)?, true),
+    };
+    let is_plain = kind == ScmType::Plain;
     match address.scheme() {
         Scheme::Https | Scheme::Http => Ok(address.to_string()),
+        Scheme::Ssh if is_plain => {
+            let address = address.to_string();
+            Ok(address.strip_suffix(ROOT).filter(|_| is_root).unwrap_or(&address).to_owned())
+        }
         Scheme::Ssh | Scheme::Oci | Scheme::OciHttp | Scheme::File => {
-            Err(NameError::of("must be https://HOST, perhaps with a path"))
+            let ssh = if is_plain { " or ssh://USER@HOST" } else { "" };
+            Err(NameError::of(format!("must be https://HOST{ssh}, perhaps with a path")))
         }
     }
 }
 
-/// Repositories of a git host: a slug in which `*` stands for any run of characters within one of its segments, and a last segment of
-/// `**` for everything below. Case does not count.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct RepositoryPattern(String);
+/// What stands for the path of an ssh host's own address: that of a repository always has one.
+const ROOT: &str = "/~";
 
-impl RepositoryPattern {
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Whether a repository with this slug is one of these.
-    fn matches(&self, slug: &str) -> bool {
-        let slug = slug.to_ascii_lowercase();
-        let Ok(slug) = segments(&slug) else { return false };
-        let pattern = self.0.to_ascii_lowercase();
-        let mut parts: Vec<&str> = pattern.split('/').collect();
-        let below = parts.last() == Some(&"**");
-        if below {
-            parts.pop();
-        }
-        let fits = if below { slug.len() > parts.len() } else { slug.len() == parts.len() };
-        fits && parts.iter().zip(&slug).all(|(part, segment)| matches(part, segment))
-    }
-
-    /// Whether all repositories of this owner are some of these.
-    fn covers(&self, owner: &str, below: bool) -> bool {
-        let owner = owner.to_ascii_lowercase();
-        let Ok(owner) = segments(&owner) else { return false };
-        let pattern = self.0.to_ascii_lowercase();
-        let mut parts: Vec<&str> = pattern.split('/').collect();
-        let fits = match parts.pop() {
-            Some("**") => owner.len() >= parts.len(),
-            Some("*") => !below && owner.len() == parts.len(),
-            _ => false,
-        };
-        fits && parts.iter().zip(&owner).all(|(part, segment)| matches(part, segment))
-    }
+fn ssh_root(text: &str) -> Option<Address> {
+    let is_root = text.strip_prefix("ssh://").is_some_and(|rest| !rest.contains('/'));
+    if is_root { format!("{text}{ROOT}").parse().ok() } else { None }
 }
 
-/// The segments of a slug.
-pub(crate) fn segments(slug: &str) -> Result<Vec<&str>, NameError> {
-    if slug.len() > LONGEST_SLUG {
-        return Err(NameError::of(format!("must be at most {LONGEST_SLUG} bytes")));
-    }
-    let all: Vec<&str> = slug.split('/').collect();
-    let odd = |segment: &&str| {
-        segment.is_empty()
-            || *segment == "."
-            || *segment == ".."
-            || segment.starts_with('-')
-            || segment.trim() != *segment
-            // Projects of Azure DevOps have spaces in their names.
-            || segment.contains(|c: char| {
-                c.is_control() || (c.is_whitespace() && c != ' ') || "\\?#%:@".contains(c)
-            })
-    };
-    if all.iter().any(odd) {
-        return Err(NameError::of("must be a slug such as acme/shop, without a host"));
-    }
-    Ok(all)
-}
-
-impl FromStr for RepositoryPattern {
-    type Err = NameError;
-
-    fn from_str(text: &str) -> Result<Self, NameError> {
-        let all = segments(text)?;
-        let (last, before) = all.split_last().ok_or_else(|| NameError::of("must not be empty"))?;
-        if before.iter().any(|segment| segment.contains("**")) || (last.contains("**") && *last != "**") {
-            return Err(NameError::of("must have ** as its whole last segment only, as in acme/**"));
-        }
-        if all.len() == 1 && *last != "**" {
-            return Err(NameError::of(
-                "must name an owner and a repository, such as acme/shop or acme/*; ** is every repository",
-            ));
-        }
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl TryFrom<String> for RepositoryPattern {
-    type Error = NameError;
-
-    fn try_from(text: String) -> Result<Self, NameError> {
-        text.parse()
-    }
-}
-
-impl From<RepositoryPattern> for String {
-    fn from(pattern: RepositoryPattern) -> Self {
-        pattern.0
-    }
-}
-
-impl fmt::Display for RepositoryPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// The address that repositories of a host are below. Where an ssh host has no path, this has `/~`.
+pub fn base_address(text: &str) -> Option<Address> {
+    text.parse().ok().or_else(|| ssh_root(text))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TOKEN: ScmHeld = ScmHeld { token: true, app_key: false, signing_key: false, proxy: false };
-
-    fn allows(patterns: &str, slug: &str) -> bool {
-        let repositories = patterns.split_whitespace().map(|text| text.parse().unwrap()).collect();
-        ScmSpec { repositories, ..ScmSpec::default() }.allows(slug)
-    }
-
-    #[test]
-    fn a_connection_touches_what_its_patterns_name() {
-        assert!(!allows("", "acme/shop"), "without patterns, nothing");
-        for (patterns, slug, expected) in [
-            ("acme/shop", "acme/shop", true),
-            ("acme/shop", "Acme/Shop", true),
-            ("acme/shop", "acme/shop2", false),
-            ("acme/*", "acme/shop", true),
-            ("acme/*", "acme/group/shop", false),
-            ("acme/*", "acme-evil/shop", false),
-            ("acme/**", "acme/group/shop", true),
-            ("acme/**", "acme", false),
-            ("*/infra-*", "acme/infra-net", true),
-            ("other/a acme/b", "acme/b", true),
-            ("**", "acme/shop", true),
-            ("**", "acme/../other", false),
-            ("acme/*", "acme/", false),
-            ("acme/*", "acme/%2e%2e", false),
-            ("acme/**", "https://evil.example/acme/shop", false),
-            ("**", "My Project/web", true),
-        ] {
-            assert_eq!(allows(patterns, slug), expected, "{patterns} {slug}");
-        }
-    }
-
-    #[test]
-    fn a_connection_touches_all_of_an_owner_where_a_pattern_says_so() {
-        for (patterns, owner, flat, below) in [
-            ("", "acme", false, false),
-            ("acme/shop", "acme", false, false),
-            ("acme/infra-*", "acme", false, false),
-            ("acme/*", "Acme", true, false),
-            ("acme/*", "acme/team", false, false),
-            ("acme/**", "acme", true, true),
-            ("acme/**", "acme/team", true, true),
-            ("acme/**", "acme-evil", false, false),
-            ("acme/team/**", "acme", false, false),
-            ("*/*", "acme", true, false),
-            ("**", "acme", true, true),
-            ("**", "../acme", false, false),
-        ] {
-            let repositories = patterns.split_whitespace().map(|text| text.parse().unwrap()).collect();
-            let spec = ScmSpec { repositories, ..ScmSpec::default() };
-            let told = (spec.allows_all(owner, false), spec.allows_all(owner, true));
-            assert_eq!(told, (flat, below), "{patterns} {owner}");
-        }
-    }
-
-    #[test]
-    fn patterns_are_slugs() {
-        for bad in [
-            "",
-            "/",
-            "acme",
-            "*",
-            "acme/",
-            "/shop",
-            "acme/../x",
-            "a/**/b",
-            "a/x**",
-            " a/c",
-            "a\u{a0}b/c",
-            "-a/b",
-            "a/b?c",
-        ] {
-            assert!(bad.parse::<RepositoryPattern>().is_err(), "{bad:?}");
-        }
-        let long = format!("acme/{}", "a".repeat(LONGEST_SLUG));
-        assert!(long.parse::<RepositoryPattern>().is_err());
-    }
+    const TOKEN: ScmHeld =
+        ScmHeld { token: true, app_key: false, signing_key: false, proxy: false, ssh_key: false };
 
     fn refused(spec: ScmSpec, kind: ScmType, held: ScmHeld) -> String {
         match spec.checked(kind, held).unwrap_err() {
@@ -629,6 +545,48 @@ mod tests {
         }
         let normal = at("https://Git.Example.com:443/scm/").checked(ScmType::Gitea, TOKEN).unwrap();
         assert_eq!(normal.base_url.as_deref(), Some("https://git.example.com/scm"));
+    }
+
+    #[test]
+    fn an_ssh_address_is_signed_in_to_with_a_key() {
+        let key = ScmHeld { ssh_key: true, ..ScmHeld::default() };
+        let at = |base: &str| ScmSpec { base_url: Some(base.into()), ..ScmSpec::default() };
+        for (given, normal) in [
+            ("ssh://git@Git.Example.com:22/srv/", "ssh://git@git.example.com/srv"),
+            ("ssh://git@git.example.com", "ssh://git@git.example.com"),
+            ("ssh://git.example.com:2222/", "ssh://git@git.example.com:2222"),
+            ("ssh://git@git.example.com/~", "ssh://git@git.example.com/~"),
+            ("git@git.example.com:srv", "git@git.example.com:srv"),
+        ] {
+            let checked = at(given).checked(ScmType::Plain, key).unwrap();
+            assert_eq!(checked.base_url.as_deref(), Some(normal), "{given}");
+            assert!(checked.is_ssh(), "{given}");
+            // It is the same when it is given again.
+            assert_eq!(checked.clone().checked(ScmType::Plain, key).unwrap(), checked, "{given}");
+        }
+        let ssh = || at("ssh://git@git.example.com/srv");
+        for bad in
+            ["ssh://ada:pw@git.example.com", "ssh://-oProxyCommand=x", "ssh://", "git@git.example.com:"]
+        {
+            assert_eq!(refused(at(bad), ScmType::Plain, key), "attributes.baseUrl", "{bad}");
+        }
+        assert_eq!(refused(ssh(), ScmType::Gitea, ScmHeld { ssh_key: true, ..TOKEN }), "attributes.baseUrl");
+        assert_eq!(refused(ssh(), ScmType::Plain, ScmHeld::default()), "attributes.sshPrivateKey");
+        assert_eq!(refused(ssh(), ScmType::Plain, ScmHeld { token: true, ..key }), "attributes.token");
+        assert_eq!(refused(ssh(), ScmType::Plain, ScmHeld { proxy: true, ..key }), "attributes.proxy.url");
+        let named = ScmSpec { username: Some("bot".into()), ..ssh() };
+        assert_eq!(refused(named, ScmType::Plain, key), "attributes.username");
+        let known = |text: &str, base: ScmSpec| ScmSpec { known_hosts: Some(text.into()), ..base };
+        assert!(known("git.example.com ssh-ed25519 AAAA", ssh()).checked(ScmType::Plain, key).is_ok());
+        assert_eq!(refused(known("x", ssh()), ScmType::Plain, key), "attributes.knownHosts");
+        let https = || at("https://git.example.com");
+        let none = ScmHeld::default();
+        assert_eq!(refused(https(), ScmType::Plain, key), "attributes.sshPrivateKey");
+        assert_eq!(refused(known("h ssh-ed25519 A", https()), ScmType::Plain, none), "attributes.knownHosts");
+        assert_eq!(
+            refused(https(), ScmType::Gitea, ScmHeld { ssh_key: true, ..TOKEN }),
+            "attributes.sshPrivateKey"
+        );
     }
 
     #[test]

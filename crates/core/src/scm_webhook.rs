@@ -3,11 +3,10 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::ids::{ProjectId, ScmConnectionId, ScmWebhookId};
 use crate::page::Keyed;
-use crate::scm_connection::{ScmConnection, ScmSpec, ScmType, segments};
+use crate::scm_connection::{ScmConnection, ScmSpec, ScmType, base_address, segments};
 
 /// The shortest secret that is taken: who guesses it can make the console look at repositories.
 const SHORTEST_SECRET: usize = 16;
@@ -198,9 +197,13 @@ pub fn identities(kind: ScmType, spec: &ScmSpec, slug: &str) -> Vec<String> {
     };
     // Where only the API has an address, the host is the same.
     let given = spec.base_url.as_deref().or(own).or(spec.api_url.as_deref());
-    let Some(base) = given.and_then(|text| text.parse::<Address>().ok()) else { return Vec::new() };
+    let Some(base) = given.and_then(base_address) else { return Vec::new() };
     let host = base.host();
-    let path = base.path().trim_matches('/');
+    // What lies in a user's home folder has no mark of that in an identity.
+    let path = match base.path() {
+        "/~" => "",
+        path => path.strip_prefix("/~/").unwrap_or(path).trim_matches('/'),
+    };
     let folder = match (&spec.base_url, kind) {
         (Some(_), _) => path,
         // Its API is below what its pages are below, too.
@@ -253,6 +256,15 @@ mod tests {
         let url: RepositoryUrl = "https://git.example.com/srv/acme/fleet.git".parse().unwrap();
         for slug in ["acme/fleet.git", "acme/fleet"] {
             assert!(identities(ScmType::Plain, &spec, slug).contains(&url.identity()), "{slug}");
+        }
+        for (base, url) in [
+            ("ssh://git@git.example.com:2222/srv", "ssh://git@git.example.com:2222/srv/acme/fleet.git"),
+            ("ssh://git@git.example.com", "git@git.example.com:acme/fleet.git"),
+            ("git@git.example.com:srv", "git@git.example.com:srv/acme/fleet"),
+        ] {
+            let spec = ScmSpec { base_url: Some(base.to_owned()), ..ScmSpec::default() };
+            let url: RepositoryUrl = url.parse().unwrap();
+            assert!(identities(ScmType::Plain, &spec, "acme/fleet.git").contains(&url.identity()), "{base}");
         }
     }
 

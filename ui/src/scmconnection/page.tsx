@@ -53,6 +53,8 @@ const Connection = graphql(/* GraphQL */ `
       repositories
       hasToken
       hasSigningKey
+      hasSshKey
+      knownHosts
       hasProxy
       insertedAt
       updatedAt
@@ -122,8 +124,17 @@ interface Known {
   username?: string | null;
   baseUrl?: string | null;
   apiUrl?: string | null;
+  knownHosts?: string | null;
+  hasToken?: boolean;
+  hasSshKey?: boolean;
   repositories: string[];
 }
+
+/** The address is one of plain git over ssh, which is signed in to with a key. */
+const isSsh = (values: Values) => {
+  const address = (values['baseUrl'] ?? '').trim();
+  return address.startsWith('ssh://') || (!address.includes('://') && address.includes(':'));
+};
 
 /** What is asked for of a host of the chosen type. */
 const common = (known?: Known): Field[] => {
@@ -152,13 +163,40 @@ const common = (known?: Known): Field[] => {
       name: 'token',
       label: 'Token or password',
       kind: 'secret',
-      when: (values) => values['auth'] !== 'app',
+      when: (values) => values['auth'] !== 'app' && !(is(values, 'PLAIN') && isSsh(values)),
       ...(stays !== undefined && { hint: stays }),
     },
     { name: 'appId', label: 'Number of the App', isRequired: true, when: ({ auth }) => auth === 'app' },
     { name: 'installationId', label: 'Number of its installation', isRequired: true, when: ({ auth }) => auth === 'app' },
-    { name: 'appKey', label: 'Private key of the App', kind: 'secret', isRequired: true, when: ({ auth }) => auth === 'app' },
-    { name: 'username', label: 'User name', initial: known?.username ?? '' },
+    { name: 'appKey', label: 'Private key of the App', kind: 'area', isRequired: true, when: ({ auth }) => auth === 'app' },
+    {
+      name: 'sshKey',
+      label: 'Private key for ssh',
+      kind: 'area',
+      hint: `As OpenSSH writes it.${stays === undefined ? '' : ` ${stays}`}`,
+      when: (values) => is(values, 'PLAIN') && isSsh(values),
+    },
+    {
+      name: 'sshPassphrase',
+      label: 'Passphrase of that key',
+      kind: 'secret',
+      when: (values) => is(values, 'PLAIN') && isSsh(values),
+    },
+    {
+      name: 'knownHosts',
+      label: 'Keys of the host',
+      kind: 'area',
+      initial: known?.knownHosts ?? '',
+      placeholder: 'git.example.com ssh-ed25519 AAAA…',
+      hint: 'The only ones that are accepted, as ssh-keyscan prints them. Without any, the first that is seen is kept',
+      when: (values) => is(values, 'PLAIN') && isSsh(values),
+    },
+    {
+      name: 'username',
+      label: 'User name',
+      initial: known?.username ?? '',
+      when: (values) => !(is(values, 'PLAIN') && isSsh(values)),
+    },
     {
       name: 'organization',
       label: 'Organization',
@@ -181,7 +219,7 @@ const common = (known?: Known): Field[] => {
       label: 'Address',
       initial: known?.baseUrl ?? '',
       placeholder: 'https://git.example.com',
-      hint: "Where repositories are cloned from, when that is not the host's own address",
+      hint: "Where repositories are cloned from, when that is not the host's own address; of plain git ssh://USER@HOST/PATH, too",
     },
     { name: 'apiUrl', label: 'Address of the API', initial: known?.apiUrl ?? '', when: (values) => !is(values, 'PLAIN') },
     {
@@ -193,7 +231,7 @@ const common = (known?: Known): Field[] => {
     {
       name: 'signingKey',
       label: 'Key that commits are signed with',
-      kind: 'secret',
+      kind: 'area',
       ...(stays !== undefined && { hint: stays }),
     },
     {
@@ -217,6 +255,16 @@ function attributes(values: Values, known?: Known): Omit<ScmConnectionAttributes
     default: isOn(values, 'default'),
     ...(given(values, 'token') !== null && { token: given(values, 'token') }),
     ...(given(values, 'signingKey') !== null && { signingPrivateKey: given(values, 'signingKey') }),
+    // What fits the other kind of address ends with it.
+    ...(isSsh(values)
+      ? {
+          username: known ? '' : null,
+          knownHosts: text('knownHosts'),
+          ...(known?.hasToken === true && { token: '' }),
+          ...(given(values, 'sshKey') !== null && { sshPrivateKey: given(values, 'sshKey') }),
+          ...(given(values, 'sshPassphrase') !== null && { sshPassphrase: given(values, 'sshPassphrase') }),
+        }
+      : known?.hasSshKey === true && { sshPrivateKey: '', knownHosts: '' }),
   };
 }
 
@@ -294,7 +342,9 @@ export function List() {
               given(values, 'baseUrl') === null ? '' : `--base-url ${quoted(values['baseUrl'] ?? '')}`,
               values['auth'] === 'app'
                 ? `--app-id ${quoted(values['appId'] ?? '')} --installation-id ${quoted(values['installationId'] ?? '')} --app-key-file FILE`
-                : '--token-file FILE',
+                : values['type'] === 'PLAIN' && isSsh(values)
+                  ? ['--ssh-key-file FILE', given(values, 'knownHosts') === null ? '' : ' --known-hosts FILE'].join('')
+                  : '--token-file FILE',
             ]
               .filter((word) => word !== '')
               .join(' ')
@@ -476,6 +526,17 @@ export function One({ id: name }: { id: string }) {
               [
                 'Slug of the user',
                 connection.bitbucketDatacenter && <Name key="s" of={connection.bitbucketDatacenter.userSlug} />,
+              ],
+              ['SSH key', connection.hasSshKey && 'kept encrypted'],
+              [
+                'Keys of the host',
+                connection.hasSshKey &&
+                  (connection.knownHosts?.split('\n').map((key) => (
+                    <div key={key}>
+                      <Name of={key} />
+                    </div>
+                  )) ??
+                    'the first that is seen'),
               ],
               ['Signing key', connection.hasSigningKey ? 'kept encrypted' : 'none'],
               ['Proxy', connection.hasProxy ? 'kept encrypted' : 'none'],

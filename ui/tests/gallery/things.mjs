@@ -79,6 +79,8 @@ export function things(clusters) {
       repositories: ['acme/*', HOSTILE],
       hasToken: false,
       hasSigningKey: true,
+      hasSshKey: false,
+      knownHosts: null,
       hasProxy: false,
       github: { appId: '12', installationId: '34' },
       insertedAt: ago(90000),

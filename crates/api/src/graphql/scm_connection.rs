@@ -137,6 +137,16 @@ impl ScmConnection {
         self.0.held.signing_key
     }
 
+    /// It has a private key that signs in by ssh.
+    async fn has_ssh_key(&self) -> bool {
+        self.0.held.ssh_key
+    }
+
+    /// The only ssh host keys that are accepted, as in `known_hosts`. Without them the first key seen is kept, and another one refused.
+    async fn known_hosts(&self) -> Option<&str> {
+        self.0.spec.known_hosts.as_deref()
+    }
+
     /// The host is reached through a proxy.
     async fn has_proxy(&self) -> bool {
         self.0.held.proxy
@@ -219,6 +229,13 @@ pub(crate) struct ScmConnectionAttributes {
     proxy: Option<HttpProxyAttributes>,
     /// Private key that commits are signed with, as OpenSSH writes it.
     signing_private_key: Option<String>,
+    /// Private key that signs in at an `ssh://` address of plain git, as OpenSSH writes it. Where the address or the host keys change, it
+    /// has to be given again.
+    ssh_private_key: Option<String>,
+    /// Opens that key. A key that is given without one has none.
+    ssh_passphrase: Option<String>,
+    /// The only ssh host keys that are accepted, as in `known_hosts`. Without them the first key seen is kept, and another one refused.
+    known_hosts: Option<String>,
     /// The repositories that may be touched with it, as `acme/shop`, `acme/*` or `acme/**`; without any, none may. All that are given
     /// replace those that there are.
     repositories: Option<Vec<String>>,
@@ -280,6 +297,9 @@ impl ScmConnectionAttributes {
             default,
             proxy,
             signing_private_key,
+            ssh_private_key,
+            ssh_passphrase,
+            known_hosts,
             repositories,
         } = self;
         let (github, app_key) = match github {
@@ -308,6 +328,7 @@ impl ScmConnectionAttributes {
             }),
             bitbucket_datacenter: bitbucket_datacenter
                 .map(|BitbucketDatacenterAttributes { user_slug }| BitbucketDatacenter { user_slug }),
+            known_hosts,
             repositories,
         };
         let secrets = NewScmSecrets {
@@ -315,6 +336,8 @@ impl ScmConnectionAttributes {
             app_key,
             signing_key: signing_private_key.map(SecretString::from),
             proxy: proxy.map(HttpProxyAttributes::parse).transpose()?.map(SecretString::from),
+            ssh_key: ssh_private_key.map(SecretString::from),
+            ssh_passphrase: ssh_passphrase.map(SecretString::from),
         };
         Ok(Given {
             name: parse("attributes.name", &name)?,

@@ -23,6 +23,10 @@ pub struct HostSecrets {
     pub signing_key: Option<SecretString>,
     /// Proxy, with its user.
     pub proxy: Option<SecretString>,
+    /// Private key that signs in by ssh.
+    pub ssh_key: Option<SecretString>,
+    /// Passphrase of that key.
+    pub ssh_passphrase: Option<SecretString>,
 }
 
 /// Why a host did not do it.

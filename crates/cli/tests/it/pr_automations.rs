@@ -19,7 +19,7 @@ fn automation() -> Value {
 fn connection() -> Value {
     json!({
         "id": CONNECTION, "name": "github", "type": "GITHUB", "default": true, "owner": "acme", "username": null, "baseUrl": null,
-        "apiUrl": null, "repositories": ["acme/*"], "hasToken": true, "hasSigningKey": false, "hasProxy": false,
+        "apiUrl": null, "repositories": ["acme/*"], "hasToken": true, "hasSigningKey": false, "hasSshKey": false, "knownHosts": null, "hasProxy": false,
         "insertedAt": null, "updatedAt": null, "github": null, "azure": null, "bitbucketDatacenter": null, "project": null,
     })
 }

@@ -8,7 +8,7 @@ fn connection() -> Value {
     json!({
         "id": ID, "name": "forge", "type": "GITEA", "default": true, "owner": "acme", "username": null,
         "baseUrl": "https://git.example.com", "apiUrl": null, "repositories": ["acme/*"], "hasToken": true,
-        "hasSigningKey": false, "hasProxy": false, "insertedAt": null, "updatedAt": null, "github": null, "azure": null,
+        "hasSigningKey": false, "hasSshKey": false, "knownHosts": null, "hasProxy": false, "insertedAt": null, "updatedAt": null, "github": null, "azure": null,
         "bitbucketDatacenter": null, "project": null,
     })
 }
@@ -78,6 +78,60 @@ async fn hosts_that_want_a_project_or_a_user_are_told_them() {
     assert_eq!((&asked[0]["attributes"], &asked[1]["attributes"]), (&azure, &data_center));
     let done =
         person.run("cd scm-connections create azure --type azure-devops --azure-organization acme").await;
+    assert_eq!(done.code, 2, "{}", done.text());
+}
+
+#[tokio::test]
+async fn an_ssh_key_comes_from_a_file_with_the_keys_of_its_host() {
+    let mut plain = connection();
+    for (name, value) in [
+        ("type", json!("PLAIN")),
+        ("baseUrl", json!("ssh://git@git.example.com/srv")),
+        ("hasSshKey", json!(true)),
+        ("knownHosts", json!("git.example.com ssh-ed25519 AAAA\ngit.example.com ssh-rsa BBBB")),
+    ] {
+        plain[name] = value;
+    }
+    let server = Server::start()
+        .await
+        .data("CreateScmConnection", "createScmConnection", &plain)
+        .data("GetScmConnection", "scmConnection", &plain)
+        .data("UpdateScmConnection", "updateScmConnection", &plain);
+    let person = Person::of(&server.url).piping("s3cret\n");
+    let (key, hosts) = (person.home().join("key"), person.home().join("hosts"));
+    std::fs::write(&key, "KEY\n").unwrap();
+    std::fs::write(&hosts, "git.example.com ssh-ed25519 AAAA\n").unwrap();
+    let (key, hosts) = (key.display(), hosts.display());
+    let line = format!(
+        "cd scm-connections create forge --type plain --base-url ssh://git@git.example.com/srv --repository acme/* \
+         --ssh-key-file {key} --ssh-passphrase-file - --known-hosts {hosts}"
+    );
+    let done = person.run(&line).await;
+    assert_eq!(done.code, 0, "{}", done.text());
+    let expected = json!({
+        "name": "forge", "type": "PLAIN", "baseUrl": "ssh://git@git.example.com/srv", "repositories": ["acme/*"],
+        "sshPrivateKey": "KEY", "sshPassphrase": "s3cret", "knownHosts": "git.example.com ssh-ed25519 AAAA",
+    });
+    assert_eq!(server.asked("CreateScmConnection")[0]["attributes"], expected);
+
+    let done = person.run("cd scm-connections describe forge").await;
+    assert_eq!(done.code, 0, "{}", done.err);
+    for shown in ["SSH key:", "git.example.com ssh-ed25519 AAAA", "git.example.com ssh-rsa BBBB"] {
+        assert!(done.out.contains(shown), "{shown}: {}", done.out);
+    }
+
+    let line =
+        "cd scm-connections update forge --base-url https://git.example.com --no-ssh-key --no-known-hosts";
+    let done = person.run(line).await;
+    assert_eq!(done.code, 0, "{}", done.text());
+    let expected = json!({
+        "name": "forge", "type": "PLAIN", "baseUrl": "https://git.example.com", "sshPrivateKey": "", "knownHosts": "",
+    });
+    assert_eq!(server.asked("UpdateScmConnection"), [json!({"id": ID, "attributes": expected})]);
+    let done =
+        person.run(&format!("cd scm-connections update forge --no-ssh-key --ssh-key-file {key}")).await;
+    assert_eq!(done.code, 2, "{}", done.text());
+    let done = person.run("cd scm-connections update forge --ssh-passphrase-file -").await;
     assert_eq!(done.code, 2, "{}", done.text());
 }
 

@@ -50,6 +50,7 @@ mod metrics;
 mod mirrors;
 mod pages;
 mod people;
+mod plain_ssh;
 mod pr_catalogue;
 mod pr_secrets;
 mod previous_agent;

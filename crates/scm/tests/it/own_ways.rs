@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use plural_scm::{
-    Cause, Change, Connection, Credentials, NewPullRequest, Options, PullRequestEdit, Repository,
-    StatusState, Verdict, connect,
+    Cause, Change, CommitId, Connection, Credentials, MergeMethod, NewPullRequest, Options, PullRequestEdit,
+    Repository, StatusState, Verdict, connect,
 };
 use plural_testkit::{ScmDialect, ScmServer};
 
-use crate::support::{World, branch, connection, delete, file, mirrors, options, to_main, write};
+use crate::support::{World, branch, connection, delete, file, mirrors, options, to_main, write, write_as};
 
 /// A world of Bitbucket Data Center, signed in to by this user's name and slug.
 fn by_password(username: &str, slug: Option<&str>) -> World {
@@ -72,32 +72,57 @@ async fn a_token_of_no_user_of_data_center_reads_and_does_not_commit() {
     }
 }
 
-#[tokio::test]
-async fn the_docs_say_which_hosts_have_labels() {
+/// What the table of the docs says of a host, in the row that begins so.
+fn documented(row: &str, dialect: ScmDialect) -> String {
     let page = include_str!("../../../../docs/git-hosts.md");
     let cells = |begin: &str| -> Vec<&str> {
         let row = page.lines().find(|line| line.starts_with(begin)).unwrap();
         row.trim_matches('|').split('|').map(str::trim).collect()
     };
-    let (hosts, labels) = (cells("| | GitHub"), cells("| Labels |"));
-    for (dialect, name) in [
-        (ScmDialect::GitHub, "GitHub"),
-        (ScmDialect::Gitea, "Gitea, Forgejo"),
-        (ScmDialect::GitLab, "GitLab"),
-        (ScmDialect::BitbucketCloud, "Bitbucket Cloud"),
-        (ScmDialect::BitbucketDataCenter, "Bitbucket Data Center"),
-        (ScmDialect::AzureDevOps, "Azure DevOps"),
+    let name = match dialect {
+        ScmDialect::GitHub => "GitHub",
+        ScmDialect::Gitea => "Gitea, Forgejo",
+        ScmDialect::GitLab => "GitLab",
+        ScmDialect::BitbucketCloud => "Bitbucket Cloud",
+        ScmDialect::BitbucketDataCenter => "Bitbucket Data Center",
+        ScmDialect::AzureDevOps => "Azure DevOps",
+    };
+    let column = cells("| | GitHub").iter().position(|host| *host == name).unwrap();
+    cells(&format!("| {row}"))[column].to_owned()
+}
+
+/// Whether the host does it.
+fn does<T>(done: plural_scm::Result<T>) -> bool {
+    match done {
+        Ok(_) => true,
+        Err(error) if error.cause == Cause::Unsupported => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn the_docs_say_which_hosts_do_what() {
+    for dialect in [
+        ScmDialect::GitHub,
+        ScmDialect::Gitea,
+        ScmDialect::GitLab,
+        ScmDialect::BitbucketCloud,
+        ScmDialect::BitbucketDataCenter,
+        ScmDialect::AzureDevOps,
     ] {
         let world = World::new(dialect);
-        let number = world.pull_request("labelled").await.number;
-        let done = world.host.add_labels(&world.repository, number, &["plural".to_owned()]).await;
-        let does = match done {
-            Ok(()) => "yes",
-            Err(error) if error.cause == Cause::Unsupported => "no",
-            Err(error) => panic!("{error}"),
-        };
-        let column = hosts.iter().position(|host| *host == name).unwrap();
-        assert_eq!(labels[column], does, "{name}");
+        let pull = world.pull_request("labelled").await;
+        let labels = ["plural".to_owned()];
+        let labelled = does(world.host.add_labels(&world.repository, pull.number, &labels).await);
+        assert_eq!(documented("Labels", dialect), if labelled { "yes" } else { "no" }, "{dialect:?}");
+        let head = CommitId::parse(&pull.head_commit).unwrap();
+        let rebased = world.host.merge(&world.repository, pull.number, &head, MergeMethod::Rebase).await;
+        let told = documented("Merge at one head only", dialect);
+        assert_eq!(told.starts_with("merge, squash, rebase"), does(rebased), "{dialect:?}: {told}");
+        let new = world.on_new_branch("run", vec![write_as("run.sh", "echo 1\n", true)]).await;
+        let told = documented("Files are made executable", dialect);
+        let made = world.host.commit(&world.repository, &new).await;
+        assert_eq!(!told.starts_with("no"), does(made), "{dialect:?}: {told}");
     }
 }
 

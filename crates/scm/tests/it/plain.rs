@@ -1,6 +1,6 @@
 //! A plain git server: branches and commits, pushed.
 
-use std::{path::Path, sync::Arc};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
 
 use plural_git::{HostKeys, Mirrors};
 use plural_reach::{Guard, Reach};
@@ -13,6 +13,21 @@ use plural_testkit::{GitRemote, GitServer};
 use crate::support::{branch, commit, delete, file, to_main, write};
 
 const TOKEN: &str = "s3cr3t-t0ken";
+/// In place of ssh, as no machine of the tests has a server of it: looks at the key, its passphrase and the host's keys, and runs git's own
+/// server.
+const SSH: &str = r#"#!/bin/sh
+for word in "$@"; do
+  case $word in
+    IdentityFile=*) key=$(echo "${word#IdentityFile=}" | tr -d '"') ;;
+    UserKnownHostsFile=*) hosts=$(echo "${word#UserKnownHostsFile=}" | tr -d '"') ;;
+  esac
+  last=$word
+done
+if ! grep -q 'ssh-ed25519 of-the-host' "$hosts"; then echo 'Host key verification failed.' >&2; exit 255; fi
+if [ "$(cat "$key")" = 'k3y-of-the-tests' ] && [ "$("$SSH_ASKPASS" passphrase)" = 'the phrase' ]; then exec sh -c "$last"; fi
+echo 'git@127.0.0.1: Permission denied (publickey).' >&2
+exit 255
+"#;
 
 struct Plain {
     remote: GitRemote,
@@ -24,6 +39,15 @@ struct Plain {
 
 impl Plain {
     fn new(token: &str) -> Self {
+        Self::reached(|_, server, data| Self::host(server, token, data))
+    }
+
+    /// By ssh, with this key and this key of the host.
+    fn by_ssh(key: &str, host: &str) -> Self {
+        Self::reached(|remote, _, data| Self::ssh_host(remote, data, key, host))
+    }
+
+    fn reached(host: impl FnOnce(&GitRemote, &GitServer, &Path) -> Arc<dyn GitHost>) -> Self {
         let remote = GitRemote::named("plural/fleet.git").unwrap();
         remote
             .commit("main")
@@ -35,7 +59,7 @@ impl Plain {
         let server = GitServer::start(remote.root()).unwrap();
         server.require("git", TOKEN);
         let data = tempfile::tempdir().unwrap();
-        let host = Self::host(&server, token, data.path());
+        let host = host(&remote, &server, data.path());
         let repository = Repository::parse("plural/fleet.git").unwrap();
         Self { remote, server, host, repository, _data: data }
     }
@@ -59,15 +83,73 @@ impl Plain {
         connect_plain(connection, mirrors.unwrap())
     }
 
+    fn ssh_host(remote: &GitRemote, data: &Path, key: &str, host: &str) -> Arc<dyn GitHost> {
+        let ssh = data.join("ssh");
+        fs::write(&ssh, SSH).unwrap();
+        fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+        let mirrors = Mirrors::open(plural_git::Options {
+            guard: Guard::new(Reach::Local),
+            ssh,
+            ..plural_git::Options::new(data.join("mirrors"))
+        });
+        let connection = PlainConnection {
+            id: "one".to_owned(),
+            url: format!("ssh://git@127.0.0.1{}", remote.root().display()),
+            credentials: plural_git::Credentials::ssh_key(key, Some("the phrase".to_owned())),
+            host_keys: HostKeys::Pinned(format!("127.0.0.1 ssh-ed25519 {host}")),
+            ca_pem: None,
+            proxy: None,
+            committer: Person { name: "Plural".to_owned(), email: "plural@example.com".to_owned() },
+        };
+        connect_plain(connection, mirrors.unwrap())
+    }
+
     async fn new_branch(&self, name: &str, changes: Vec<Change>) -> plural_scm::NewCommit {
         let main = self.host.head(&self.repository, &branch("main")).await.unwrap();
         commit(Onto::NewBranch { branch: branch(name), base: branch("main") }, main, changes)
     }
 }
 
+/// One test over http, and one by ssh.
+macro_rules! both_ways {
+    ($($scenario:ident),+ $(,)?) => {
+        mod by_http {
+            $(#[tokio::test]
+            async fn $scenario() {
+                super::$scenario(super::Plain::new(super::TOKEN)).await;
+            })+
+        }
+        mod by_ssh {
+            $(#[tokio::test]
+            async fn $scenario() {
+                super::$scenario(super::Plain::by_ssh("k3y-of-the-tests", "of-the-host")).await;
+            })+
+        }
+    };
+}
+
+both_ways!(
+    a_branch_is_made_changed_and_removed,
+    a_branch_is_followed_until_its_base_has_it,
+    what_cannot_be_meant_makes_no_branch,
+);
+
 #[tokio::test]
-async fn a_branch_is_made_changed_and_removed() {
-    let world = Plain::new(TOKEN);
+async fn who_has_another_key_pushes_nothing() {
+    for (key, host, told) in [
+        ("an0ther-k3y", "of-the-host", "Permission denied"),
+        ("k3y-of-the-tests", "of-another", "host key was not accepted"),
+    ] {
+        let world = Plain::by_ssh(key, host);
+        let error = world.host.head(&world.repository, &branch("main")).await.unwrap_err();
+        assert_eq!(error.cause, Cause::Refused, "{error}");
+        assert!(error.message.contains(told), "{error}");
+        let said = format!("{error} {error:?} {:?}", world.host);
+        assert!(!said.contains(key) && !said.contains("the phrase"), "{said}");
+    }
+}
+
+async fn a_branch_is_made_changed_and_removed(world: Plain) {
     let (host, repository) = (&world.host, &world.repository);
     assert_eq!(host.default_branch(repository).await.unwrap(), branch("main"));
     let changes = vec![
@@ -111,9 +193,7 @@ async fn a_branch_is_made_changed_and_removed() {
     assert_eq!(gone.cause, Cause::NotFound, "{gone}");
 }
 
-#[tokio::test]
-async fn a_branch_is_followed_until_its_base_has_it() {
-    let world = Plain::new(TOKEN);
+async fn a_branch_is_followed_until_its_base_has_it(world: Plain) {
     let (host, repository, remote) = (&world.host, &world.repository, &world.remote);
     let make = async |name: &str| {
         let path = format!("{name}.yaml");
@@ -210,33 +290,36 @@ async fn what_it_does_not_have_is_refused() {
     let scope = Scope::Repository(repository.clone());
     let hook = WebhookSpec { url: "https://console.example/1".to_owned(), secret: "s".to_owned().into() };
     let edit = PullRequestEdit::default();
-    for refused in [
-        host.open(repository, &to_main("main")).await.map(drop),
-        host.pull_request(repository, 1).await.map(drop),
-        host.pull_requests(repository, true).await.map(drop),
-        host.update(repository, 1, &edit).await.map(drop),
-        host.close(repository, 1).await.map(drop),
-        host.merge(repository, 1, &main, MergeMethod::Merge).await.map(drop),
-        host.merge(repository, 1, &main, MergeMethod::Squash).await.map(drop),
-        host.merge(repository, 1, &main, MergeMethod::Rebase).await.map(drop),
-        host.files(repository, 1).await.map(drop),
-        host.reviews(repository, 1).await.map(drop),
-        host.add_labels(repository, 1, &["infra".to_owned()]).await,
-        host.comment(repository, 1, "plan", "text").await,
-        host.checks(repository, &main).await.map(drop),
-        host.set_status(repository, &main, &status).await,
-        host.approve(repository, 1, &main, "fine").await,
-        host.ensure_webhook(&scope, &hook).await,
-        host.remove_webhook(&scope, &hook.url).await.map(drop),
+    let page = include_str!("../../../../docs/git-hosts.md");
+    for (row, refused) in [
+        ("Pull requests", host.open(repository, &to_main("main")).await.map(drop)),
+        ("Pull requests", host.pull_request(repository, 1).await.map(drop)),
+        ("Pull requests", host.pull_requests(repository, true).await.map(drop)),
+        ("Pull requests", host.update(repository, 1, &edit).await.map(drop)),
+        ("Pull requests", host.close(repository, 1).await.map(drop)),
+        ("Pull requests", host.files(repository, 1).await.map(drop)),
+        ("Merge at one head", host.merge(repository, 1, &main, MergeMethod::Merge).await.map(drop)),
+        ("Merge at one head", host.merge(repository, 1, &main, MergeMethod::Squash).await.map(drop)),
+        ("Merge at one head", host.merge(repository, 1, &main, MergeMethod::Rebase).await.map(drop)),
+        ("Reviews", host.reviews(repository, 1).await.map(drop)),
+        ("Labels", host.add_labels(repository, 1, &["infra".to_owned()]).await),
+        ("One comment", host.comment(repository, 1, "plan", "text").await),
+        ("Check run", host.checks(repository, &main).await.map(drop)),
+        ("Commit status", host.set_status(repository, &main, &status).await),
+        ("Approve", host.approve(repository, 1, &main, "fine").await),
+        ("Make, renew and remove webhooks", host.ensure_webhook(&scope, &hook).await),
+        ("Make, renew and remove webhooks", host.remove_webhook(&scope, &hook.url).await.map(drop)),
     ] {
         let error = refused.unwrap_err();
         assert_eq!(error.cause, Cause::Unsupported, "{error}");
+        // The table of the docs says so in its last column.
+        let line = page.lines().find(|line| line.starts_with(&format!("| {row}"))).unwrap();
+        let cell = line.trim_matches('|').rsplit('|').next().unwrap();
+        assert!(cell.trim().starts_with("no"), "{line}");
     }
 }
 
-#[tokio::test]
-async fn what_cannot_be_meant_makes_no_branch() {
-    let world = Plain::new(TOKEN);
+async fn what_cannot_be_meant_makes_no_branch(world: Plain) {
     let (host, repository) = (&world.host, &world.repository);
     for changes in [
         vec![write("a", "1"), delete("missing.yaml")],

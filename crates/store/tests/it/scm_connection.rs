@@ -18,6 +18,7 @@ use crate::door::Door;
 each_database!(
     a_token_is_sent_nowhere_else_than_where_it_was_given_for,
     the_key_of_an_app_opens_the_installation_that_it_was_given_for,
+    an_ssh_key_is_shown_to_the_hosts_that_it_was_given_for,
     secrets_stay_until_they_are_given_or_ended,
     there_is_one_default_of_each_home,
     two_changes_at_once_send_no_token_elsewhere,
@@ -109,6 +110,48 @@ async fn the_key_of_an_app_opens_the_installation_that_it_was_given_for(database
     assert_eq!(moved.spec.github.unwrap().installation_id, "35");
 }
 
+async fn an_ssh_key_is_shown_to_the_hosts_that_it_was_given_for(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let (app, admin) = (&door.app, &door.admin);
+    let project = door.default_project().await.id;
+    let key = || NewScmSecrets {
+        ssh_key: Some(KEY.into()),
+        ssh_passphrase: Some("a phrase".into()),
+        ..NewScmSecrets::default()
+    };
+    let hosts = |text: &str| ScmConnectionChange {
+        spec: ScmSpecChange { known_hosts: Some(text.into()), ..ScmSpecChange::default() },
+        ..ScmConnectionChange::default()
+    };
+    let spec = ScmSpecChange {
+        base_url: Some("ssh://git@git.example.com/srv".into()),
+        known_hosts: Some("git.example.com ssh-ed25519 AAAA\n".into()),
+        ..ScmSpecChange::default()
+    };
+    let made = NewScmConnection { kind: ScmType::Plain, spec, ..new("plain", Some(project)) };
+    let without = app.scm_connection_create(admin, made.clone(), NewScmSecrets::default()).await;
+    assert_eq!(field(&without.unwrap_err()), "attributes.sshPrivateKey");
+    let made = app.scm_connection_create(admin, made, key()).await.unwrap();
+    assert_eq!(made.held, ScmHeld { ssh_key: true, ..ScmHeld::default() });
+    assert_eq!(made.spec.known_hosts.as_deref(), Some("git.example.com ssh-ed25519 AAAA"));
+    assert_eq!(read(&door, admin, &made).await.unwrap(), made);
+    for change in [
+        at("ssh://git@evil.example.com/srv"),
+        at("ssh://root@git.example.com/srv"),
+        hosts("git.example.com ssh-ed25519 BBBB"),
+        hosts(""),
+    ] {
+        let moved = app.scm_connection_update(admin, made.id, change.clone(), NewScmSecrets::default()).await;
+        assert_eq!(field(&moved.unwrap_err()), "attributes.sshPrivateKey", "{change:?}");
+    }
+    assert_eq!(read(&door, admin, &made).await.unwrap(), made, "nothing was written");
+    let moved = app.scm_connection_update(admin, made.id, hosts(""), key()).await.unwrap();
+    assert_eq!(moved.spec.known_hosts, None);
+    let ended = NewScmSecrets { ssh_key: Some("".into()), ..NewScmSecrets::default() };
+    let ended = app.scm_connection_update(admin, made.id, ScmConnectionChange::default(), ended).await;
+    assert_eq!(field(&ended.unwrap_err()), "attributes.sshPrivateKey", "an ssh address wants one");
+}
+
 async fn secrets_stay_until_they_are_given_or_ended(database: TestDatabase) {
     let door = Door::new(database).await;
     let (app, admin) = (&door.app, &door.admin);
@@ -119,7 +162,8 @@ async fn secrets_stay_until_they_are_given_or_ended(database: TestDatabase) {
         ..token("abc")
     };
     let made = app.scm_connection_create(admin, new("forge", Some(project)), secrets).await.unwrap();
-    assert_eq!(made.held, ScmHeld { token: true, app_key: false, signing_key: true, proxy: true });
+    let held = ScmHeld { token: true, app_key: false, signing_key: true, proxy: true, ssh_key: false };
+    assert_eq!(made.held, held);
     let none = NewScmSecrets::default;
     // The same once more writes nothing.
     let same = app.scm_connection_update(admin, made.id, ScmConnectionChange::default(), token("abc")).await;
@@ -127,7 +171,7 @@ async fn secrets_stay_until_they_are_given_or_ended(database: TestDatabase) {
     let ended = NewScmSecrets { signing_key: Some("".into()), ..none() };
     let ended = app.scm_connection_update(admin, made.id, ScmConnectionChange::default(), ended).await;
     let ended = ended.unwrap();
-    assert_eq!(ended.held, ScmHeld { token: true, app_key: false, signing_key: false, proxy: true });
+    assert_eq!(ended.held, ScmHeld { signing_key: false, ..held });
     let gone = NewScmSecrets { token: Some("".into()), ..none() };
     let gone = app.scm_connection_update(admin, made.id, ScmConnectionChange::default(), gone).await;
     assert_eq!(field(&gone.unwrap_err()), "attributes.token", "a host wants one");

@@ -396,6 +396,12 @@ impl World {
             "signingPrivateKey": key(canaries.plant("signing key of a connection")),
         });
         let scm = made(create, json!({"a": forge})).await;
+        let plain = json!({
+            "name": "plain", "type": "PLAIN", "projectId": t.project, "baseUrl": "ssh://git@git.invalid/srv",
+            "knownHosts": "git.invalid ssh-ed25519 AAAA", "sshPrivateKey": key(canaries.plant("ssh key of a connection")),
+            "sshPassphrase": canaries.plant("passphrase of a connection"),
+        });
+        made(create, json!({"a": plain})).await;
         let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
         let mut automation = json!({
             "name": "Add a service", "projectId": t.project, "connectionId": scm, "repositoryId": repository_id, "serviceId": service,

@@ -37,6 +37,7 @@ const SERVES: &str =
     "it runs until it is stopped: `start` of the console's tests, `first_password` and `door` start it";
 const RUNS: &str = "it needs a cluster that runs the Pods of a run: `stack_runs` takes a stack through its life with OpenTofu itself";
 const TUTORIAL: &str = "it needs a cluster that runs the Pods of a run: `stack_runs::tutorial` types each of them, with OpenTofu itself";
+const HOST: &str = "a git host is asked: `scm_webhooks` of the console's tests has one";
 const BUILDS: &str = "it builds or tests this repository";
 
 /// Every page with commands, in the order in which they are followed: all in one fleet.
@@ -392,12 +393,52 @@ pub(super) const PAGES: &[Followed] = &[
             "plural cd scm-connections create github --type github --token-file token.txt",
         )],
         not_run: &[
-            (
-                "plural cd scm-webhooks register",
-                "a git host is asked: `scm_webhooks` of the console's tests has one",
-            ),
+            ("plural cd scm-webhooks register", HOST),
             ("plural cd scm-webhooks unregister", "a git host is asked"),
         ],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/git-hosts/github.md",
+        before: "printf a-token > token.txt && \
+                 printf '%s\\n' '-----BEGIN RSA PRIVATE KEY-----' x '-----END RSA PRIVATE KEY-----' > app.pem",
+        not_run: &[("plural cd scm-webhooks register", HOST)],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/git-hosts/gitlab.md",
+        before: "printf a-token > token.txt",
+        not_run: &[("plural cd scm-webhooks register", HOST)],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/git-hosts/bitbucket-cloud.md",
+        before: "printf a-token > token.txt",
+        not_run: &[("plural cd scm-webhooks register", HOST)],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/git-hosts/bitbucket-data-center.md",
+        before: "printf a-token > token.txt",
+        not_run: &[("plural cd scm-webhooks register", HOST)],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/git-hosts/azure-devops.md",
+        before: "printf a-token > token.txt",
+        not_run: &[("plural cd scm-webhooks register", HOST)],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/git-hosts/gitea.md",
+        before: "printf a-token > token.txt",
+        not_run: &[("plural cd scm-webhooks register", HOST)],
+        ..NOTHING
+    },
+    Followed {
+        page: "docs/git-hosts/plain-git.md",
+        before: "printf a-token > token.txt && echo 'git.example.com ssh-ed25519 AAAA' > known_hosts",
+        not_run: &[("ssh-keyscan", "there is no SSH server here: `plain_ssh` pushes by SSH")],
         ..NOTHING
     },
     Followed {

@@ -321,6 +321,33 @@ pub(super) const CASES: &[Case] = &[
         "--api-url",
         "scm-11 --type gitea --api-url https://ada:CANARY@git.invalid/api",
     ),
+    case(
+        "cd scm-connections create",
+        "--ssh-key-file",
+        "scm-12 --type plain --base-url ssh://git@git.invalid --ssh-key-file FILE",
+    )
+    .file(KEY),
+    case(
+        "cd scm-connections create",
+        "--ssh-key-file",
+        "scm-13 --type plain --base-url ssh://git@git.invalid --ssh-key-file -",
+    )
+    .piped("CANARY\n"),
+    case(
+        "cd scm-connections create",
+        "--ssh-passphrase-file",
+        "scm-14 --type plain --base-url ssh://git@git.invalid --ssh-key-file - --ssh-passphrase-file FILE",
+    )
+    .file("CANARY\n")
+    .piped(KEY),
+    case("cd scm-connections update", "--ssh-key-file", "scm-12 --ssh-key-file FILE").file(KEY),
+    case(
+        "cd scm-connections update",
+        "--ssh-passphrase-file",
+        "scm-12 --ssh-key-file FILE --ssh-passphrase-file -",
+    )
+    .file(KEY)
+    .piped("CANARY\nCANARY\n"),
     case("cd scm-connections update", "--token-file", "scm-1 --token-file FILE").file("CANARY\n"),
     case(
         "cd scm-connections update",

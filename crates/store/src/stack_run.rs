@@ -4,6 +4,7 @@ mod actor;
 mod clock;
 mod drift;
 mod finding;
+mod locks;
 mod log;
 mod made;
 mod moves;
@@ -365,8 +366,13 @@ impl StackRunStore for Database {
     }
 
     async fn agent_runs(&self, cluster: ClusterId, ids: &[StackRunId]) -> Result<Vec<StackRun>> {
-        let left =
-            Condition::all().add(run::Column::FinishedAt.is_not_null()).add(run::Column::Job.is_not_null());
+        // Also where nobody said yet where the Job is: its agent may have been killed behind its making.
+        let had_job =
+            Condition::any().add(run::Column::Job.is_not_null()).add(run::Column::Attempt.gt(0_i64));
+        let stands = Condition::any()
+            .add(run::Column::FinishedAt.is_not_null())
+            .add(run::Column::Status.eq(RunStatus::Queued.as_str()));
+        let left = Condition::all().add(stands).add(had_job);
         let mut known = Vec::with_capacity(ids.len());
         for chunk in ids.chunks(AT_ONCE) {
             let found = runs()

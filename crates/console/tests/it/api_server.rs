@@ -257,6 +257,13 @@ impl TestServer {
     }
 }
 
+/// Another console on what one left that was killed, and somebody as they are known to it.
+pub(crate) async fn begun_again(data_dir: &Path, person: &Person) -> (RunningConsole, Person) {
+    let console = RunningConsole::start(local_config(data_dir), None).await.unwrap();
+    let person = Person::of(&console.url).with_token(person.token.as_deref().unwrap());
+    (console, person)
+}
+
 impl Person {
     /// Nobody in particular, at this console.
     pub(crate) fn of(url: &str) -> Self {
@@ -372,6 +379,18 @@ impl Person {
         data["createGitRepository"].clone()
     }
 
+    /// A connection to a git host; its id.
+    pub(crate) async fn scm_connection(&self, attributes: &Value) -> Value {
+        let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
+        self.data(create, json!({"a": attributes})).await["createScmConnection"]["id"].clone()
+    }
+
+    /// An automation of pull requests; its id.
+    pub(crate) async fn pr_automation(&self, attributes: &Value) -> Value {
+        let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
+        self.data(create, json!({"a": attributes})).await["createPrAutomation"]["id"].clone()
+    }
+
     /// A service.
     pub(crate) async fn service(&self, cluster: &Value, repository: &Value, name: &str) -> Value {
         let attributes = json!({
@@ -424,7 +443,7 @@ impl Answer {
 }
 
 /// What all of these consoles have in common.
-pub(crate) fn local_config(data_dir: &Path) -> ConsoleConfig {
+fn local_config(data_dir: &Path) -> ConsoleConfig {
     // Another test may have installed the same one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut config = ConsoleConfig::local(data_dir);

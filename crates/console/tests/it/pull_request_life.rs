@@ -36,8 +36,6 @@ const MERGE: &str = "mutation ($id: ID!, $head: String, $method: PrMergeMethod) 
   mergePullRequest(id: $id, head: $head, method: $method) { id status mergeCommit head } }";
 const CLOSE: &str = "mutation ($id: ID!) { closePullRequest(id: $id) { id status } }";
 const REFRESH: &str = "mutation ($id: ID!) { refreshPullRequest(id: $id) { id status head readError } }";
-const CONNECT: &str =
-    "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
 
 struct World {
     t: TestServer,
@@ -58,8 +56,7 @@ impl World {
             "name": "forge", "type": "GITEA", "projectId": t.project, "apiUrl": host.api_url(), "token": host.token(),
             "repositories": ["plural/*"],
         });
-        let connection =
-            t.admin.data(CONNECT, json!({"a": attributes})).await["createScmConnection"]["id"].clone();
+        let connection = t.admin.scm_connection(&attributes).await;
         let create =
             "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { externalId } }";
         let hook = json!({"connectionId": connection, "type": "GITEA", "owner": "plural", "hmac": SECRET});
@@ -79,8 +76,7 @@ impl World {
                 {"source": "templates/app.yaml", "destination": "apps/{{ context.name }}.yaml", "external": false},
             ]},
         });
-        let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
-        self.t.admin.data(create, json!({"a": automation})).await["createPrAutomation"]["id"].clone()
+        self.t.admin.pr_automation(&automation).await
     }
 
     /// Opens one; its record's id.

@@ -60,13 +60,11 @@ impl Hosted {
         }
         let git = GitServer::start(remote.root()).unwrap();
         let url = git.url(&remote);
-        let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
         let connection = json!({
             "name": "host", "type": "GITEA", "projectId": t.project, "apiUrl": host.api_url(), "token": host.token(),
             "repositories": ["plural/*"],
         });
-        let made = t.admin.data(create, json!({"a": connection})).await;
-        let connection = made["createScmConnection"]["id"].as_str().unwrap().to_owned();
+        let connection = t.admin.scm_connection(&connection).await.as_str().unwrap().to_owned();
         let w = World::at(t, remote, &url, attributes).await;
         Self { w, host, connection, _git: git }
     }
@@ -438,11 +436,10 @@ async fn whoever_has_the_console_merge_it_does_not_approve_its_run(database: Tes
     h.push("feature", &[("infra/main.sh", "echo 2\n")]);
     let head = h.push("feature", &[("docs/a.md", "two\n")]);
     let number = h.host.open_from("feature", false);
-    let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
     let automation = json!({
         "name": "add", "title": "Add", "message": "Adds", "projectId": t.project, "connectionId": h.connection,
     });
-    let automation = t.admin.data(create, json!({"a": automation})).await["createPrAutomation"]["id"].clone();
+    let automation = t.admin.pr_automation(&automation).await;
     let told = HostPullRequest {
         url: format!("http://127.0.0.1/plural/fleet/pulls/{number}"),
         repository: h.host.repository().to_owned(),

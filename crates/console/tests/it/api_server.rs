@@ -19,7 +19,7 @@ use plural_core::ids::ReplicaId;
 use plural_core::pr_instance::PrInstance;
 use plural_core::pull_request::{HostPullRequest, PrStatus};
 use plural_store::{Database, DatabaseOptions};
-use plural_testkit::TestDatabase;
+use plural_testkit::{ScmDialect, ScmServer, TestDatabase};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -190,6 +190,18 @@ impl TestServer {
         let filter = PrInstanceFilter { automation_id: Some(automation), ..PrInstanceFilter::default() };
         let found = app.list::<PrInstance>(&ctx, &filter, &PageArgs::default()).await.unwrap();
         found.into_nodes().remove(0).id.to_string()
+    }
+
+    /// A git host with a template of an automation, and the project's connection to it.
+    pub(crate) async fn forge(&self) -> (ScmServer, Value) {
+        let host = ScmServer::start(ScmDialect::Gitea).unwrap();
+        host.push("main", "templates/app.yaml", "name: {{ context.name }}\n");
+        let attributes = json!({
+            "name": "forge", "type": "GITEA", "projectId": self.project, "apiUrl": host.api_url(), "token": host.token(),
+            "repositories": ["plural/*"],
+        });
+        let connection = self.admin.scm_connection(&attributes).await;
+        (host, connection)
     }
 
     /// Three replicas on one PostgreSQL: each request goes to another one than the request before it.

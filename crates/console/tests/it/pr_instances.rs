@@ -454,24 +454,9 @@ async fn a_secret_answer_is_kept_nowhere_and_asked_again() {
     w.t.stop().await;
 }
 
-/// A console that ends when the host opened the pull request, and did not hear so.
-#[tokio::test]
-async fn an_upgrade_that_a_console_did_not_finish_is_opened_once() {
-    let w = World::new().await;
-    let made = w.create(json!({"name": "shop"})).await;
-    w.merge(&made, &[OWN, INDEX]).await;
-    let instance = w.only().await;
-    w.next_version().await;
-    let World { t, host, automation: _ } = w;
+/// The console ends before it hears what the host did. Another one takes up the upgrade that was begun: the file that the host has of it.
+async fn taken_up(t: TestServer, host: &ScmServer, begun: &Value) -> String {
     let TestServer { console, folder, admin, .. } = t;
-    host.hold_opening();
-    let begin = "mutation ($id: ID!, $context: Json) {
-      upgradePrInstance(id: $id, context: $context, wait: false) { id ref phase }
-    }";
-    let begun = admin.data(begin, json!({"id": instance["id"], "context": {"region": "eu"}})).await;
-    let begun = &begun["upgradePrInstance"];
-    assert_eq!(begun["phase"], "PENDING");
-    eventually(RETRIED, async || host.is_held()).await;
     console.kill().await;
     host.hold_after(None);
     let (console, person) = begun_again(&folder.path().join("data"), &admin).await;
@@ -483,8 +468,29 @@ async fn an_upgrade_that_a_console_did_not_finish_is_opened_once() {
     .await;
     assert_eq!(host.pull_requests(), 2, "the first one, and one upgrade");
     let text = host.file(begun["ref"].as_str().unwrap(), OWN).unwrap();
-    assert!(text.contains("port: 8080") && text.contains("region: eu"), "{text}");
     console.stop().await.unwrap();
+    text
+}
+
+/// A console that ends when the host opened the pull request, and did not hear so.
+#[tokio::test]
+async fn an_upgrade_that_a_console_did_not_finish_is_opened_once() {
+    let w = World::new().await;
+    let made = w.create(json!({"name": "shop"})).await;
+    w.merge(&made, &[OWN, INDEX]).await;
+    let instance = w.only().await;
+    w.next_version().await;
+    let World { t, host, automation: _ } = w;
+    host.hold_opening();
+    let begin = "mutation ($id: ID!, $context: Json) {
+      upgradePrInstance(id: $id, context: $context, wait: false) { id ref phase }
+    }";
+    let begun = t.admin.data(begin, json!({"id": instance["id"], "context": {"region": "eu"}})).await;
+    let begun = &begun["upgradePrInstance"];
+    assert_eq!(begun["phase"], "PENDING");
+    eventually(RETRIED, async || host.is_held()).await;
+    let text = taken_up(t, &host, begun).await;
+    assert!(text.contains("port: 8080") && text.contains("region: eu"), "{text}");
 }
 
 /// The templates change, and the console ends, before the host is heard: what is opened is what was asked for, once.
@@ -499,24 +505,12 @@ async fn an_upgrade_takes_the_templates_of_when_it_was_asked() {
     remote.push_files([("shared/app.yaml", app(8080))]).unwrap();
     w.previews(&instance["id"], "+port: 8080\n").await;
     let World { t, host, automation: _ } = w;
-    let TestServer { console, folder, admin, .. } = t;
     host.hold_opening();
     let begin = "mutation ($id: ID!) { upgradePrInstance(id: $id, wait: false) { id ref phase } }";
-    let begun = admin.data(begin, json!({"id": instance["id"]})).await;
+    let begun = t.admin.data(begin, json!({"id": instance["id"]})).await;
     let begun = &begun["upgradePrInstance"];
     eventually(RETRIED, async || host.is_held()).await;
     remote.push_files([("shared/app.yaml", app(9090))]).unwrap();
-    console.kill().await;
-    host.hold_after(None);
-    let (console, person) = begun_again(&folder.path().join("data"), &admin).await;
-    let read = "query ($id: ID!) { pullRequest(id: $id) { phase error } }";
-    eventually(RETRIED, async || {
-        let now = person.data(read, json!({"id": begun["id"]})).await["pullRequest"].clone();
-        if now["phase"] == "OPENED" { Ok(()) } else { Err(now.to_string()) }
-    })
-    .await;
-    assert_eq!(host.pull_requests(), 2, "the first one, and one upgrade");
-    let text = host.file(begun["ref"].as_str().unwrap(), OWN).unwrap();
+    let text = taken_up(t, &host, begun).await;
     assert!(text.contains("port: 8080") && !text.contains("port: 9090"), "{text}");
-    console.stop().await.unwrap();
 }

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use hmac::{Hmac, KeyInit, Mac};
-use plural_testkit::{
-    GitRemote, GitServer, ScmDialect, ScmMood, ScmServer, TestDatabase, each_database, eventually,
-};
+use plural_testkit::{GitRemote, GitServer, ScmMood, ScmServer, TestDatabase, each_database, eventually};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
@@ -50,13 +48,7 @@ impl World {
     async fn new(database: &TestDatabase) -> Self {
         // What is not told of is not fetched while a test runs.
         let t = TestServer::on_with(database, |config| config.poll_seconds = 3_600).await;
-        let host = ScmServer::start(ScmDialect::Gitea).unwrap();
-        host.push("main", "templates/app.yaml", "name: {{ context.name }}\n");
-        let attributes = json!({
-            "name": "forge", "type": "GITEA", "projectId": t.project, "apiUrl": host.api_url(), "token": host.token(),
-            "repositories": ["plural/*"],
-        });
-        let connection = t.admin.scm_connection(&attributes).await;
+        let (host, connection) = t.forge().await;
         let create =
             "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { externalId } }";
         let hook = json!({"connectionId": connection, "type": "GITEA", "owner": "plural", "hmac": SECRET});

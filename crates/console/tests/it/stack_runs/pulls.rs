@@ -96,6 +96,17 @@ impl Hosted {
         sha
     }
 
+    /// A stack whose code has no changes, and the number of a pull request that changes it, which was seen.
+    async fn with_pull(database: &TestDatabase) -> (Self, u64) {
+        let h = Self::new(database, json!({})).await;
+        h.w.plans(1, 0).await;
+        h.w.run(1, "SUCCESSFUL").await;
+        h.push("feature", &[("infra/main.sh", "echo 2\n")]);
+        let number = h.host.open_from("feature", false);
+        assert_eq!(h.seen(number).await, 1);
+        (h, number)
+    }
+
     /// What a webhook leads to: how many runs are made.
     async fn seen(&self, number: u64) -> u64 {
         let pull = PullAddress {
@@ -201,12 +212,7 @@ async fn a_pull_request_is_planned_and_its_host_is_told(database: TestDatabase) 
 }
 
 async fn a_plan_of_a_pull_request_holds_nobody_up_and_a_newer_head_takes_its_place(database: TestDatabase) {
-    let h = Hosted::new(&database, json!({})).await;
-    h.w.plans(1, 0).await;
-    h.w.run(1, "SUCCESSFUL").await;
-    h.push("feature", &[("infra/main.sh", "echo 2\n")]);
-    let number = h.host.open_from("feature", false);
-    assert_eq!(h.seen(number).await, 1);
+    let (h, number) = Hosted::with_pull(&database).await;
     let planning = h.w.run(2, "PENDING").await;
     // Another run has its turn beside it.
     assert_eq!(h.w.trigger(&h.w.t.owner, false, false).await.outcome(), "OK");
@@ -362,12 +368,7 @@ async fn only_stacks_that_it_reaches_are_planned(database: TestDatabase) {
 }
 
 async fn one_that_its_host_deleted_reaches_no_stack(database: TestDatabase) {
-    let h = Hosted::new(&database, json!({})).await;
-    h.w.plans(1, 0).await;
-    h.w.run(1, "SUCCESSFUL").await;
-    h.push("feature", &[("infra/main.sh", "echo 2\n")]);
-    let number = h.host.open_from("feature", false);
-    assert_eq!(h.seen(number).await, 1);
+    let (h, _) = Hosted::with_pull(&database).await;
     h.w.run(2, "PENDING").await;
     h.w.t.sql("UPDATE stack_pull_requests SET number = 99").await;
     assert_eq!(h.seen(99).await, 0);

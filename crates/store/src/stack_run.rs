@@ -257,17 +257,7 @@ impl StackRunStore for Database {
             ..Default::default()
         };
         change.update(&write.tx).await.map_err(gone_or("run step", db(doing)))?;
-        let stack: Option<Uuid> = runs()
-            .select_only()
-            .column(run::Column::StackId)
-            .filter(run::Column::Id.eq(id.uuid()))
-            .into_tuple()
-            .one(&write.tx)
-            .await
-            .map_err(db(doing))?;
-        if let Some(stack) = stack {
-            write.stack_changed(stack, at);
-        }
+        log::pages_follow_in_tx(&write, id, at).await?;
         write.commit().await?;
         Ok(true)
     }

@@ -14,7 +14,10 @@ each_database!(
     a_lost_run_that_is_queued_again_gives_its_lock_back,
     a_job_that_was_never_told_of_gives_its_lock_back,
     a_job_that_ended_before_it_was_lost_gives_its_lock_back,
+    somebody_ends_the_lock_that_an_apply_waits_for,
 );
+
+const UNLOCK: &str = "mutation ($id: ID!, $l: ID!) { forceUnlockStack(stackId: $id, lock: $l) { id } }";
 
 impl World {
     /// A stack whose state is here.
@@ -160,5 +163,24 @@ async fn a_job_that_ended_before_it_was_lost_gives_its_lock_back(database: TestD
     })
     .await;
     assert_eq!(w.releases().await.len(), 1);
+    w.t.stop().await;
+}
+
+/// No agent will say that the Job is gone.
+async fn somebody_ends_the_lock_that_an_apply_waits_for(database: TestDatabase) {
+    let w = World::keeping(&database, false).await;
+    w.plans(1, 1).await;
+    let lost = w.holding(1, "one").await;
+    w.falls_silent().await;
+    w.tend().await;
+    w.run(1, "FAILED").await;
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    w.plans(2, 1).await;
+    w.run(2, "QUEUED").await;
+    let unlocked = w.t.owner.ask(UNLOCK, json!({"id": w.stack, "l": "one"})).await;
+    assert_eq!(unlocked.outcome(), "OK", "{unlocked:?}");
+    w.tend().await;
+    w.holding(2, "two").await;
+    assert_eq!(w.state(&lost.state_token(), "POST", "?ID=one", Vec::new()).await, 401);
     w.t.stop().await;
 }

@@ -32,7 +32,7 @@ use crate::{
     body,
     document::scan_json,
     http::{Api, actor_name, message, refuse},
-    stack_state::{is_browser, sealed_off},
+    stack_state::{Refused, is_browser, sealed_off},
 };
 
 /// Where it is served.
@@ -94,24 +94,6 @@ impl Call {
             ("done", None) => (Self::Done, Method::POST),
             _ => return None,
         })
-    }
-}
-
-/// Why it is not done.
-enum Refused {
-    Error(Error),
-    Response(Box<Response>),
-}
-
-impl From<Error> for Refused {
-    fn from(error: Error) -> Self {
-        Self::Error(error)
-    }
-}
-
-impl From<Box<Response>> for Refused {
-    fn from(response: Box<Response>) -> Self {
-        Self::Response(response)
     }
 }
 

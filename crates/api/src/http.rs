@@ -352,18 +352,32 @@ fn written(
     request_id: RequestId,
     effect: Effect,
 ) -> Response {
-    let mut text = Text::new(recipient.clone());
-    let body = match serde_json::to_writer(&mut text, &coded(response, request_id)) {
+    let again = recipient.clone();
+    let short = move |shortage| fell_short(shortage, again, request_id, effect);
+    serialized(coded(response, request_id), recipient, request_id, short)
+}
+
+/// An answer as JSON, or what `short` makes of it when there is no room for it.
+fn serialized(
+    answer: impl Serialize,
+    recipient: Recipient,
+    request_id: RequestId,
+    short: impl FnOnce(Shortage) -> Response,
+) -> Response {
+    let mut text = Text::new(recipient);
+    let body = match serde_json::to_writer(&mut text, &answer) {
         Ok(()) => text.into_body(),
         Err(error) if error.is_io() => Err(text.shortage()),
         Err(cause) => return internal(request_id, "writing an answer", cause),
     };
+    // What there was no room for is not kept while the shorter answer is made.
+    drop(answer);
     match body {
         Ok(body) => {
             let kind = HeaderValue::from_static("application/json");
             ([(CONTENT_TYPE, kind)], body).into_response()
         }
-        Err(shortage) => fell_short(shortage, recipient, request_id, effect),
+        Err(shortage) => short(shortage),
     }
 }
 
@@ -377,23 +391,13 @@ pub(crate) fn recipient(api: &Api, party: Party, visit: Weak<Visit>) -> Result<R
 
 /// An answer of JSON that is no GraphQL and changed nothing, counted as those of GraphQL are.
 pub(crate) fn written_json(answer: &impl Serialize, recipient: Recipient, request_id: RequestId) -> Response {
-    let mut text = Text::new(recipient);
-    let body = match serde_json::to_writer(&mut text, answer) {
-        Ok(()) => text.into_body(),
-        Err(error) if error.is_io() => Err(text.shortage()),
-        Err(cause) => return internal(request_id, "writing an answer", cause),
-    };
-    match body {
-        Ok(body) => {
-            let kind = HeaderValue::from_static("application/json");
-            ([(CONTENT_TYPE, kind)], body).into_response()
-        }
-        Err(Shortage::Nodes | Shortage::Bytes) => {
+    serialized(answer, recipient, request_id, |shortage| match shortage {
+        Shortage::Nodes | Shortage::Bytes => {
             let told = format!("is too many: the answer is larger than {} MiB", MOST_BYTES >> 20);
             refuse(&Error::invalid("first", told), request_id)
         }
-        Err(Shortage::Pool | Shortage::Unread) => unread(),
-    }
+        Shortage::Pool | Shortage::Unread => unread(),
+    })
 }
 
 /// The answer, in which every error has a code: those that never came to a use case are the request's fault.

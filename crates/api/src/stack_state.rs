@@ -64,8 +64,8 @@ pub(crate) struct Asked {
     version: Option<String>,
 }
 
-/// Why it is not done.
-enum Refused {
+/// Why what a tool or a harness asks is not done: for a reason that has an answer, or with that answer.
+pub(crate) enum Refused {
     Error(Error),
     Response(Box<Response>),
 }

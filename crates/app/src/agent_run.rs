@@ -215,10 +215,10 @@ impl App {
                         self.run_lost(run, &why, Proof::Ended).await?;
                     }
                     // Now it is known that nothing of it goes on.
-                    RunStatus::Successful | RunStatus::Failed | RunStatus::Cancelled => {
+                    RunStatus::Queued | RunStatus::Successful | RunStatus::Failed | RunStatus::Cancelled => {
                         self.run_unlocks(run).await?;
                     }
-                    RunStatus::Queued | RunStatus::Pending | RunStatus::PendingApproval => {}
+                    RunStatus::Pending | RunStatus::PendingApproval => {}
                 }
             }
         }

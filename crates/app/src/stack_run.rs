@@ -365,7 +365,7 @@ pub trait StackRunStore: Send + Sync + 'static {
     async fn stack_run_actor(&self, hash: &TokenHash) -> Result<Option<UserActor>>;
     /// The outputs of a stack, by name; secret values are not opened for a list.
     async fn stack_outputs(&self, stack: StackId) -> Result<Vec<SealedOutput>>;
-    /// These runs of a cluster that its agent has to know of: pending, running, or just over with a Job that is left.
+    /// These runs of a cluster that its agent has to know of: pending, running, or just over or queued again with a Job that may be left.
     async fn agent_runs(&self, cluster: ClusterId, ids: &[StackRunId]) -> Result<Vec<StackRun>>;
     /// Stacks whose repository is this one, and that follow it: not paused, not deleted, for the job that looks for new commits.
     async fn stack_sources(&self, repository: RepositoryId) -> Result<Vec<Stack>>;

@@ -204,7 +204,8 @@ impl App {
         }
     }
 
-    /// Releases the lock of the stack's state that this run, which is over, holds and cannot give back. The lock of anybody else stays.
+    /// Nothing goes on of the Job of a run that is over or queued again: releases the lock of the stack's state that it holds and cannot give
+    /// back, and lets those go on that wait for it. The lock of anybody else stays.
     pub(crate) async fn run_unlocks(&self, run: &StackRun) -> Result<()> {
         if !run.keeps_state() {
             return Ok(());
@@ -217,13 +218,20 @@ impl App {
                 Err(error) => return Err(error),
             };
         let name = RunActor { run: run.id, stack: run.stack_id, phase: run.phase }.name();
-        let Some(lock) = stack.lock.as_ref().filter(|lock| lock.author == name) else { return Ok(()) };
-        tracing::warn!(
-            stack_run.id = %run.id, stack.id = %run.stack_id, lock = lock.id,
-            "released the lock of a state: the run that held it is over"
-        );
-        let by = stack.audited(&system, "stack.state.release");
-        self.store.stack_state_unlock(by, Some(&lock.id)).await.map(drop)
+        if stack.lock.as_ref().is_none_or(|lock| lock.author != name) {
+            return Ok(());
+        }
+        // Another Job of it may have begun meanwhile, which locks the state under the same name.
+        let change = RunMove {
+            from: vec![RunStatus::Queued, RunStatus::Successful, RunStatus::Failed, RunStatus::Cancelled],
+            of: Some((run.phase, run.attempt)),
+            unlocks: true,
+            ..RunMove::at(self.now())
+        };
+        if self.store.stack_run_move(&Actor::System, run.id, &change).await?.is_some() {
+            self.run_next(run.stack_id).await?;
+        }
+        Ok(())
     }
 
     /// The Job of a run went without a word.

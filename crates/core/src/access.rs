@@ -61,6 +61,11 @@ impl RunActor {
         format!("run:{}", self.run)
     }
 
+    /// The run that such a name is of; none for the names of others.
+    pub fn run_of(name: &str) -> Option<StackRunId> {
+        name.strip_prefix("run:")?.parse().ok()
+    }
+
     /// Whether it may do this to its own stack.
     const fn may(&self, action: Action) -> bool {
         match action {

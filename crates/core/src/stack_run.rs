@@ -437,3 +437,6 @@ impl std::fmt::Debug for StackOutput {
         f.debug_struct("StackOutput").field("name", name).field("secret", secret).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+pub(crate) mod samples;

@@ -40,14 +40,8 @@ impl Mirrors {
             let url = remote.url.to_string();
             return Err(Error::bad("repository", &url, "commits of local paths are not compared"));
         }
-        let (mirror, url) = (self.mirror(&remote.key), remote.url.to_string());
-        let _turn = mirror.turn.lock().await;
-        let _slot = self.slot().await?;
-        let _lock = mirror.layout.lock(&url, self.options().timeout).await?;
-        if !mirror.layout.is_of(&url) {
-            return Err(Error::NotFetched { key: remote.key.to_string() });
-        }
-        let run = self.run(remote, &mirror.layout, self.options().timeout);
+        let held = self.hold(remote).await?;
+        let run = held.run();
         let (first, without) = (first.to_hex(), format!("^{second}"));
         let (ended, said) = run.run().asked(&["rev-list", "--max-count=1", &first, &without], &[]).await?;
         ended?;
@@ -62,14 +56,8 @@ impl Mirrors {
         if self.reads_in_place(remote) {
             return Ok(Merge::Unknown);
         }
-        let (mirror, url) = (self.mirror(&remote.key), remote.url.to_string());
-        let _turn = mirror.turn.lock().await;
-        let _slot = self.slot().await?;
-        let _lock = mirror.layout.lock(&url, self.options().timeout).await?;
-        if !mirror.layout.is_of(&url) {
-            return Err(Error::NotFetched { key: remote.key.to_string() });
-        }
-        let run = self.run_within(remote, &mirror.layout, self.options().quota)?;
+        let held = self.hold(remote).await?;
+        let run = held.run_within(self.options().quota)?;
         let (ours, theirs) = (first.to_hex(), second.to_hex());
         let arguments = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", &ours, &theirs];
         let (ended, said) = run.run().asked(&arguments, &[]).await?;
@@ -78,7 +66,7 @@ impl Mirrors {
             (Ok(()), Some(tree)) => tree,
             (Ok(()), None) => {
                 let detail = "git merge-tree named no tree".to_owned();
-                return Err(Error::Git { url, detail });
+                return Err(Error::Git { url: remote.url.to_string(), detail });
             }
             (Err(_), Some(_)) if !files.is_empty() => return Ok(Merge::Conflicts(files)),
             (Err(Error::Git { detail, .. }), _) if detail.contains("unrelated histories") => {
@@ -89,7 +77,7 @@ impl Mirrors {
             }
             (Err(error), _) => return Err(error),
         };
-        let repository = self.opened(remote, &mirror, mirror.layout.repo()).await?;
+        let repository = held.repository().await?;
         if blocking("reading a commit", move || repository.commit(second)).await?.tree == tree {
             return Ok(Merge::Second);
         }

@@ -1,5 +1,6 @@
 //! Every repository that is mirrored, and how they are fetched: [`Mirrors`], [`Options`], [`Fetched`].
 
+mod held;
 mod run;
 
 use std::{
@@ -17,7 +18,7 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 use plural_reach::{Guard, Reach};
 use sha2::{Digest as _, Sha256};
-use tokio::sync::{Mutex as AsyncMutex, Semaphore, SemaphorePermit};
+use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 
 use crate::{
     artifact::Limits,
@@ -164,7 +165,7 @@ pub(crate) struct Mirror {
     used: Mutex<Duration>,
     /// Number of the fetch that began last.
     started: AtomicU64,
-    pub(crate) turn: AsyncMutex<Option<Turn>>,
+    pub(crate) turn: Arc<AsyncMutex<Option<Turn>>>,
     open: Mutex<Option<Open>>,
     /// Packs after the last fetch by this process.
     packs: AtomicUsize,
@@ -403,11 +404,6 @@ impl Mirrors {
         &self.inner.options
     }
 
-    /// A turn to run git.
-    pub(crate) async fn slot(&self) -> Result<SemaphorePermit<'_>> {
-        self.inner.processes.acquire().await.map_err(|_| Error::Stopped { doing: "running git" })
-    }
-
     pub(crate) fn sessions(&self) -> &Path {
         self.inner.sessions.folder()
     }
@@ -423,7 +419,7 @@ impl Mirrors {
                 layout: Layout { folder: self.inner.options.data.join("mirrors").join(key.as_str()) },
                 used: Mutex::new(Duration::ZERO),
                 started: AtomicU64::new(0),
-                turn: AsyncMutex::new(None),
+                turn: Arc::new(AsyncMutex::new(None)),
                 open: Mutex::new(None),
                 packs: AtomicUsize::new(0),
                 references: Mutex::new(None),

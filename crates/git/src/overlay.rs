@@ -40,27 +40,19 @@ impl Mirrors {
         message: &str,
         changes: &[FileChange],
     ) -> Result<Commit> {
-        let url = remote.url.to_string();
         if self.reads_in_place(remote) {
             let why = "a repository on this machine is read in place, and nothing is written to it; use an https or ssh URL";
-            return Err(Error::bad("repository", &url, why));
+            return Err(Error::bad("repository", &remote.url.to_string(), why));
         }
-        let mirror = self.mirror(&remote.key);
-        let _turn = mirror.turn.lock().await;
-        let _slot = self.slot().await?;
-        let _lock = mirror.layout.lock(&url, self.options().timeout).await?;
-        if !mirror.layout.is_of(&url) {
-            return Err(Error::NotFetched { key: remote.key.to_string() });
-        }
-        let repository = self.opened(remote, &mirror, mirror.layout.repo()).await?;
+        let held = self.hold(remote).await?;
+        let repository = held.repository().await?;
         let parent = blocking("reading a commit", move || repository.commit(parent)).await?;
         let stream = stream(&parent, message, changes)?;
-        let run = self.run_within(remote, &mirror.layout, self.options().quota.of_singles())?;
+        let run = held.run_within(self.options().quota.of_singles())?;
         let made = run.import(&stream).await;
-        // Who has it open does not know of what was made.
-        mirror.close();
+        held.close();
         made?;
-        let repository = self.opened(remote, &mirror, mirror.layout.repo()).await?;
+        let repository = held.repository().await?;
         let spec = RefSpec::parse(MADE)?;
         let found = blocking("reading a commit", move || {
             let commit = repository.resolve(&spec)?.commit;
@@ -69,9 +61,9 @@ impl Mirrors {
         .await;
         if let Err(error) = run.forget(MADE).await {
             // The next commit takes its place.
-            tracing::warn!(%url, %error, "cannot forget the name of a commit that was made");
+            tracing::warn!(url = %remote.url, %error, "cannot forget the name of a commit that was made");
         }
-        mirror.close();
+        held.close();
         found
     }
 }

@@ -1,15 +1,12 @@
 //! Commits that are made in a mirror and pushed from there: [`Push`].
 
-use std::{
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 
 use crate::{
     error::{Error, Result},
-    mirrors::{Mirror, Mirrors, blocking},
+    mirrors::{Mirrors, blocking},
     objects::Oid,
     refspec::RefSpec,
     remote::Remote,
@@ -116,13 +113,13 @@ fn full(branch: &str) -> Result<String> {
 }
 
 impl Mirrors {
-    fn pushable(&self, remote: &Remote) -> Result<Arc<Mirror>> {
+    fn check_pushable(&self, remote: &Remote) -> Result<()> {
         remote.check(self.options().credentials_over_http)?;
         if remote.url.local_path().is_some() {
             let why = "a repository on this machine is not pushed to; use an https or ssh URL";
             return Err(Error::bad("repository", &remote.url.to_string(), why));
         }
-        Ok(self.mirror(&remote.key))
+        Ok(())
     }
 
     /// Makes a commit in the mirror and pushes it; its id. The remote refuses it unless its branch is where [`Push`] says.
@@ -133,28 +130,22 @@ impl Mirrors {
     pub async fn push(&self, remote: &Remote, push: &Push) -> Result<Oid> {
         let name = full(&push.branch)?;
         let stream = push.stream()?;
-        let (mirror, url) = (self.pushable(remote)?, remote.url.to_string());
-        let _turn = mirror.turn.lock().await;
-        let _slot = self.slot().await?;
-        let _lock = mirror.layout.lock(&url, self.options().timeout).await?;
-        if !mirror.layout.is_of(&url) {
-            return Err(Error::NotFetched { key: remote.key.to_string() });
-        }
-        let run = self.run(remote, &mirror.layout, self.options().timeout);
+        self.check_pushable(remote)?;
+        let held = self.hold(remote).await?;
+        let run = held.run();
         let made = run.import(&stream).await;
-        // Who has it open does not know of what was made.
-        mirror.close();
+        held.close();
         made?;
-        let repository = self.opened(remote, &mirror, mirror.layout.repo()).await?;
+        let repository = held.repository().await?;
         let spec = RefSpec::parse(MADE)?;
         let commit = blocking("reading a commit", move || repository.resolve(&spec)).await?.commit;
         let expected = if push.exists { push.parent.to_hex() } else { String::new() };
         let pushed = run.push(&format!("{name}:{expected}"), &format!("{commit}:{name}")).await;
         if let Err(error) = run.forget(MADE).await {
             // The next commit takes its place: what the remote has taken is no failure.
-            tracing::warn!(%url, %error, "cannot forget a commit that was pushed");
+            tracing::warn!(url = %remote.url, %error, "cannot forget a commit that was pushed");
         }
-        mirror.close();
+        held.close();
         pushed?;
         Ok(commit)
     }
@@ -165,14 +156,9 @@ impl Mirrors {
     /// As [`Mirrors::push`].
     pub async fn remove_branch(&self, remote: &Remote, branch: &str, at: Oid) -> Result<()> {
         let name = full(branch)?;
-        let (mirror, url) = (self.pushable(remote)?, remote.url.to_string());
-        let _turn = mirror.turn.lock().await;
-        let _slot = self.slot().await?;
-        let _lock = mirror.layout.lock(&url, self.options().timeout).await?;
-        if !mirror.layout.is_of(&url) {
-            return Err(Error::NotFetched { key: remote.key.to_string() });
-        }
-        let run = self.run(remote, &mirror.layout, self.options().timeout);
+        self.check_pushable(remote)?;
+        let held = self.hold(remote).await?;
+        let run = held.run();
         run.push(&format!("{name}:{at}"), &format!(":{name}")).await
     }
 }

@@ -403,9 +403,7 @@ impl GitHost for Azure {
         method: MergeMethod,
     ) -> Result<PullRequest> {
         let now = self.pull_request(repository, number).await?;
-        if now.head_commit != head.as_str() {
-            return Err(common::moved(&named(repository, number), &now.head_commit, head));
-        }
+        common::expect_head(&now, repository, number, head)?;
         if now.state == PullRequestState::Merged {
             return Ok(now);
         }
@@ -555,9 +553,7 @@ impl GitHost for Azure {
             return Err(common::is_own(repository, number));
         }
         let now = self.told(repository, number, pull).await?;
-        if now.head_commit != head.as_str() {
-            return Err(common::moved(&named(repository, number), &now.head_commit, head));
-        }
+        common::expect_head(&now, repository, number, head)?;
         let url = self.at(repository, number, &["reviewers", own]);
         self.http.send(Method::PUT, url, &json!({"vote": 10})).await?;
         if body.is_empty() {

@@ -327,9 +327,7 @@ impl GitHost for Bitbucket {
         method: MergeMethod,
     ) -> Result<PullRequest> {
         let now = self.pull_request(repository, number).await?;
-        if now.head_commit != head.as_str() {
-            return Err(common::moved(&common::named(repository, number), &now.head_commit, head));
-        }
+        common::expect_head(&now, repository, number, head)?;
         if now.state == PullRequestState::Merged {
             return Ok(now);
         }
@@ -429,9 +427,7 @@ impl GitHost for Bitbucket {
             return Err(common::is_own(repository, number));
         }
         let now = self.told(repository, pull).await?;
-        if now.head_commit != head.as_str() {
-            return Err(common::moved(&common::named(repository, number), &now.head_commit, head));
-        }
+        common::expect_head(&now, repository, number, head)?;
         self.http.send(Method::POST, self.at(repository, number, &["approve"]), &json!({})).await?;
         if body.is_empty() {
             return Ok(());

@@ -8,7 +8,7 @@ use crate::{
     error::{Cause, Error, Result},
     http::Reply,
     names::{BranchName, CommitId, Repository},
-    port::{Change, GitHost, List, NewCommit, Onto},
+    port::{Change, GitHost, List, NewCommit, Onto, PullRequest},
 };
 
 /// Files of one commit.
@@ -112,6 +112,19 @@ pub(crate) fn reference(branch: &BranchName) -> String {
 /// A pull request, as errors name it.
 pub(crate) fn named(repository: &Repository, number: u64) -> String {
     format!("pull request {number} of {repository}")
+}
+
+/// Refuses to do something to a pull request whose head is another commit than whoever asks saw.
+pub(crate) fn expect_head(
+    now: &PullRequest,
+    repository: &Repository,
+    number: u64,
+    head: &CommitId,
+) -> Result<()> {
+    if now.head_commit == head.as_str() {
+        return Ok(());
+    }
+    Err(moved(&named(repository, number), &now.head_commit, head))
 }
 
 pub(crate) fn moved(what: &str, is: &str, expected: &CommitId) -> Error {

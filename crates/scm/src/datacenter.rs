@@ -376,9 +376,7 @@ impl GitHost for DataCenter {
             let now = self.pull(repository, number).await?;
             let version = now.version;
             let told = now.told();
-            if told.head_commit != head.as_str() {
-                return Err(common::moved(&named(repository, number), &told.head_commit, head));
-            }
+            common::expect_head(&told, repository, number, head)?;
             if told.state == PullRequestState::Merged {
                 return Ok(told);
             }

@@ -293,9 +293,7 @@ impl GitHost for GitLab {
             let now = self.merge_request(repository, number).await?;
             let is_checked = now.is_checked();
             let now = now.told();
-            if now.head_commit != head.as_str() {
-                return Err(common::moved(&common::named(repository, number), &now.head_commit, head));
-            }
+            common::expect_head(&now, repository, number, head)?;
             if now.state == PullRequestState::Merged {
                 return Ok(now);
             }

@@ -342,9 +342,7 @@ impl GitHost for Hub {
         method: MergeMethod,
     ) -> Result<PullRequest> {
         let now = self.pull_request(repository, number).await?;
-        if now.head_commit != head.as_str() {
-            return Err(common::moved(&common::named(repository, number), &now.head_commit, head));
-        }
+        common::expect_head(&now, repository, number, head)?;
         if now.state == PullRequestState::Merged {
             return Ok(now);
         }

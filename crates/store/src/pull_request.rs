@@ -234,6 +234,44 @@ impl Table for PullRequest {
     }
 }
 
+/// The row of a new pull request, without what was read of it, who confirms it, and when it may be merged.
+pub(crate) fn row_of(new: &PullRequest) -> Result<row::ActiveModel> {
+    let PullRequest {
+        id,
+        project_id,
+        connection_id,
+        automation_id,
+        creator,
+        told,
+        progress: PrProgress { phase, commit, error },
+        life: _,
+        governed: _,
+        merging: _,
+        created_at,
+        updated_at,
+    } = new;
+    let HostPullRequest { url, repository, branch, title, status, labels } = told;
+    Ok(row::ActiveModel {
+        id: set(id.uuid()),
+        project_id: set(project_id.uuid()),
+        connection_id: set(connection_id.uuid()),
+        automation_id: set(automation_id.map(PrAutomationId::uuid)),
+        creator: set(creator.clone()),
+        url: set(url.clone()),
+        repository: set(repository.clone()),
+        branch: set(branch.clone()),
+        title: set(title.clone()),
+        status: set(status.as_str().to_owned()),
+        labels: set(to_json(labels, LABELS)?),
+        created_at: set(*created_at),
+        updated_at: set(*updated_at),
+        phase: set(phase.as_str().to_owned()),
+        commit_sha: set(commit.clone()),
+        error: set(error.clone()),
+        ..Default::default()
+    })
+}
+
 #[async_trait]
 impl PullRequestStore for Database {
     async fn pull_request_record(
@@ -319,46 +357,17 @@ impl PullRequestStore for Database {
         new: &PullRequestBegin<'_>,
     ) -> Result<bool> {
         let PullRequestBegin { begun, work, asked, ledger, job, key, secret } = *new;
-        let PullRequest {
-            id,
-            project_id,
-            connection_id,
-            automation_id,
-            creator,
-            told,
-            progress: PrProgress { phase, commit, error },
-            life: _,
-            governed,
-            merging,
-            created_at,
-            updated_at,
-        } = begun;
-        // It has no address yet.
-        let HostPullRequest { url: _, repository, branch, title, status, labels } = told;
+        let PullRequest { id, governed, merging, created_at, .. } = begun;
         let mut write = self.write().await?;
         hold_version_in_tx(&write.tx, by.target()).await?;
         let row = row::ActiveModel {
-            id: set(id.uuid()),
-            project_id: set(project_id.uuid()),
-            connection_id: set(connection_id.uuid()),
-            automation_id: set(automation_id.map(PrAutomationId::uuid)),
-            creator: set(creator.clone()),
+            // It has no address yet.
             url: set(format!("{PENDING}{id}")),
-            repository: set(repository.clone()),
-            branch: set(branch.clone()),
-            title: set(title.clone()),
-            status: set(status.as_str().to_owned()),
-            labels: set(to_json(labels, LABELS)?),
-            created_at: set(*created_at),
-            updated_at: set(*updated_at),
-            phase: set(phase.as_str().to_owned()),
-            commit_sha: set(commit.clone()),
-            error: set(error.clone()),
             work: set(Some(to_json(work, WORK)?)),
             asked: set(Some(asked.as_bytes().to_vec())),
             governance_id: set(governed.as_ref().map(|governed| governed.governance_id.uuid())),
             merge_windows: set(written_windows(&merging.windows)?),
-            ..Default::default()
+            ..row_of(begun)?
         };
         row.insert(&write.tx).await.map_err(unique("recording a pull request", UNIQUE))?;
         if let Some(key) = key

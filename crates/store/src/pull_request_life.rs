@@ -6,8 +6,8 @@ use plural_app::access::{Audited, Write};
 use plural_app::job::NewJob;
 use plural_app::pr_instance::PrSettled;
 use plural_app::pull_request_life::{PullRequestLifeStore, PullRequestRead};
-use plural_core::ids::{ClusterId, PrAutomationId, PullRequestId, ScmConnectionId, ServiceId, StackId};
-use plural_core::pull_request::{HostPullRequest, PrPhase, PrProgress, PrStatus, PullRequest};
+use plural_core::ids::{ClusterId, PullRequestId, ScmConnectionId, ServiceId, StackId};
+use plural_core::pull_request::{HostPullRequest, PrPhase, PrStatus, PullRequest};
 use plural_core::pull_request_life::{PrLife, PrLinks};
 use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, Expr, ExprTrait as _, Func, LockType};
@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::convert::to_json;
 use crate::database::Database;
 use crate::error::{db, unique_constraint};
-use crate::pull_request::{FACTS, LABELS, REVIEW, row};
+use crate::pull_request::{FACTS, LABELS, REVIEW, row, row_of};
 use crate::transaction::set;
 use crate::{pr_instance, pr_secret, pull_request_merge, scm_connection};
 
@@ -157,23 +157,9 @@ impl PullRequestLifeStore for Database {
     }
 
     async fn pull_request_adopt(&self, adopted: &PullRequest, jobs: &[NewJob]) -> Result<bool> {
-        let PullRequest {
-            id,
-            project_id,
-            connection_id,
-            automation_id,
-            creator,
-            told,
-            progress: PrProgress { phase, commit, error },
-            life,
-            // It is of automations alone.
-            governed: _,
-            // Nobody said yet when it may be merged.
-            merging: _,
-            created_at,
-            updated_at,
-        } = adopted;
-        let HostPullRequest { url, repository, branch, title, status, labels } = told;
+        // Automations alone have it confirmed, and nobody said yet when it may be merged.
+        let PullRequest { connection_id, told, life, created_at, .. } = adopted;
+        let HostPullRequest { repository, branch, .. } = told;
         let mut write = self.write().await?;
         // It must not go meanwhile.
         let known = scm_connection::row::Entity::find_by_id(connection_id.uuid());
@@ -188,26 +174,7 @@ impl PullRequestLifeStore for Database {
         if own.one(&write.tx).await.map_err(db(RECORDING))?.is_some() {
             return Ok(false);
         }
-        let mut row = row::ActiveModel {
-            id: set(id.uuid()),
-            project_id: set(project_id.uuid()),
-            connection_id: set(connection_id.uuid()),
-            automation_id: set(automation_id.map(PrAutomationId::uuid)),
-            creator: set(creator.clone()),
-            url: set(url.clone()),
-            repository: set(repository.clone()),
-            branch: set(branch.clone()),
-            title: set(title.clone()),
-            status: set(status.as_str().to_owned()),
-            labels: set(to_json(labels, LABELS)?),
-            created_at: set(*created_at),
-            updated_at: set(*updated_at),
-            phase: set(phase.as_str().to_owned()),
-            commit_sha: set(commit.clone()),
-            error: set(error.clone()),
-            read_at: set(life.read_at),
-            ..Default::default()
-        };
+        let mut row = row::ActiveModel { read_at: set(life.read_at), ..row_of(adopted)? };
         write_life(&mut row, life)?;
         match row.insert(&write.tx).await {
             Ok(_) => {}

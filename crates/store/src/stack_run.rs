@@ -4,6 +4,7 @@ mod actor;
 mod clock;
 mod drift;
 mod finding;
+mod locks;
 mod log;
 mod made;
 mod moves;
@@ -256,17 +257,7 @@ impl StackRunStore for Database {
             ..Default::default()
         };
         change.update(&write.tx).await.map_err(gone_or("run step", db(doing)))?;
-        let stack: Option<Uuid> = runs()
-            .select_only()
-            .column(run::Column::StackId)
-            .filter(run::Column::Id.eq(id.uuid()))
-            .into_tuple()
-            .one(&write.tx)
-            .await
-            .map_err(db(doing))?;
-        if let Some(stack) = stack {
-            write.stack_changed(stack, at);
-        }
+        log::pages_follow_in_tx(&write, id, at).await?;
         write.commit().await?;
         Ok(true)
     }
@@ -365,8 +356,13 @@ impl StackRunStore for Database {
     }
 
     async fn agent_runs(&self, cluster: ClusterId, ids: &[StackRunId]) -> Result<Vec<StackRun>> {
-        let left =
-            Condition::all().add(run::Column::FinishedAt.is_not_null()).add(run::Column::Job.is_not_null());
+        // Also where nobody said yet where the Job is: its agent may have been killed behind its making.
+        let had_job =
+            Condition::any().add(run::Column::Job.is_not_null()).add(run::Column::Attempt.gt(0_i64));
+        let stands = Condition::any()
+            .add(run::Column::FinishedAt.is_not_null())
+            .add(run::Column::Status.eq(RunStatus::Queued.as_str()));
+        let left = Condition::all().add(stands).add(had_job);
         let mut known = Vec::with_capacity(ids.len());
         for chunk in ids.chunks(AT_ONCE) {
             let found = runs()

@@ -39,9 +39,19 @@ impl Job for EndStackRun {
     async fn run(app: &Arc<App>, ended: EndedRun) -> Result<(), JobFailure> {
         let EndedRun { run, phase, attempt, why } = ended;
         let Some(run) = app.store.stack_run(run).await? else { return Ok(()) };
-        if run.status == RunStatus::Running && run.is_at(phase, attempt) {
-            let why = format!("{why}, and the harness did not say how it ended");
-            app.run_lost(&run, &why, Proof::Ended).await?;
+        if !run.is_at(phase, attempt) {
+            return Ok(());
+        }
+        match run.status {
+            RunStatus::Running => {
+                let why = format!("{why}, and the harness did not say how it ended");
+                app.run_lost(&run, &why, Proof::Ended).await?;
+            }
+            // It counted as lost before its time was over: what its Job holds was kept.
+            RunStatus::Queued | RunStatus::Successful | RunStatus::Failed | RunStatus::Cancelled => {
+                app.run_unlocks(&run).await?;
+            }
+            RunStatus::Pending | RunStatus::PendingApproval => {}
         }
         Ok(())
     }

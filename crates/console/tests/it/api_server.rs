@@ -19,7 +19,7 @@ use plural_core::ids::ReplicaId;
 use plural_core::pr_instance::PrInstance;
 use plural_core::pull_request::{HostPullRequest, PrStatus};
 use plural_store::{Database, DatabaseOptions};
-use plural_testkit::TestDatabase;
+use plural_testkit::{ScmDialect, ScmServer, TestDatabase};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -192,6 +192,18 @@ impl TestServer {
         found.into_nodes().remove(0).id.to_string()
     }
 
+    /// A git host with a template of an automation, and the project's connection to it.
+    pub(crate) async fn forge(&self) -> (ScmServer, Value) {
+        let host = ScmServer::start(ScmDialect::Gitea).unwrap();
+        host.push("main", "templates/app.yaml", "name: {{ context.name }}\n");
+        let attributes = json!({
+            "name": "forge", "type": "GITEA", "projectId": self.project, "apiUrl": host.api_url(), "token": host.token(),
+            "repositories": ["plural/*"],
+        });
+        let connection = self.admin.scm_connection(&attributes).await;
+        (host, connection)
+    }
+
     /// Three replicas on one PostgreSQL: each request goes to another one than the request before it.
     pub(crate) async fn replicas(database: &TestDatabase) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -255,6 +267,13 @@ impl TestServer {
     pub(crate) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.console.url)
     }
+}
+
+/// Another console on what one left that was killed, and somebody as they are known to it.
+pub(crate) async fn begun_again(data_dir: &Path, person: &Person) -> (RunningConsole, Person) {
+    let console = RunningConsole::start(local_config(data_dir), None).await.unwrap();
+    let person = Person::of(&console.url).with_token(person.token.as_deref().unwrap());
+    (console, person)
 }
 
 impl Person {
@@ -372,6 +391,18 @@ impl Person {
         data["createGitRepository"].clone()
     }
 
+    /// A connection to a git host; its id.
+    pub(crate) async fn scm_connection(&self, attributes: &Value) -> Value {
+        let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
+        self.data(create, json!({"a": attributes})).await["createScmConnection"]["id"].clone()
+    }
+
+    /// An automation of pull requests; its id.
+    pub(crate) async fn pr_automation(&self, attributes: &Value) -> Value {
+        let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
+        self.data(create, json!({"a": attributes})).await["createPrAutomation"]["id"].clone()
+    }
+
     /// A service.
     pub(crate) async fn service(&self, cluster: &Value, repository: &Value, name: &str) -> Value {
         let attributes = json!({
@@ -424,7 +455,7 @@ impl Answer {
 }
 
 /// What all of these consoles have in common.
-pub(crate) fn local_config(data_dir: &Path) -> ConsoleConfig {
+fn local_config(data_dir: &Path) -> ConsoleConfig {
     // Another test may have installed the same one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut config = ConsoleConfig::local(data_dir);

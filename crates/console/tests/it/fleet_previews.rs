@@ -67,13 +67,11 @@ impl Hosted {
         let host = ScmServer::start(ScmDialect::Gitea).unwrap();
         let remote = GitRemote::named("plural/fleet.git").unwrap();
         let git = GitServer::start(remote.root()).unwrap();
-        let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
         let connection = json!({
             "name": "host", "type": "GITEA", "projectId": t.project, "apiUrl": host.api_url(), "token": host.token(),
             "repositories": ["plural/*"],
         });
-        let connection = t.admin.data(create, json!({"a": connection})).await;
-        let connection = connection["createScmConnection"]["id"].clone();
+        let connection = t.admin.scm_connection(&connection).await;
         let (automation, cluster, repository) = (Value::Null, Value::Null, Value::Null);
         let mut h = Self { t, host, remote, git, connection, automation, cluster, repository };
         let head = h.push(&[("web/a.yaml", &map("a", "1")), ("infra/main.tf", "# one\n")]);
@@ -143,8 +141,7 @@ impl Hosted {
                 {"file": "infra/main.tf", "regex": "# .*", "replacement": "# two"},
             ]},
         });
-        let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
-        self.t.admin.data(create, json!({"a": automation})).await["createPrAutomation"]["id"].clone()
+        self.t.admin.pr_automation(&automation).await
     }
 
     /// What a merged pull request of the automation made: its id in the ledger.
@@ -352,13 +349,11 @@ async fn what_cannot_be_previewed_is_told(database: TestDatabase) {
     assert!(plan["error"].as_str().unwrap().contains("nothing changes"), "{plan}");
 
     // No git repository is the one that it would change.
-    let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
     let automation = json!({
         "name": "elsewhere", "title": "Add", "message": "Adds it", "projectId": h.t.project,
         "connectionId": h.connection, "identifier": "plural/elsewhere",
     });
-    let made = h.t.admin.data(create, json!({"a": automation})).await;
-    h.automation = made["createPrAutomation"]["id"].clone();
+    h.automation = h.t.admin.pr_automation(&automation).await;
     let refused = h.ask(&h.t.owner, json!({})).await;
     assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
     assert!(refused.message().contains("plural/elsewhere"), "{refused:?}");

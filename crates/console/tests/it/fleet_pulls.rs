@@ -72,19 +72,16 @@ impl Hosted {
         let remote = GitRemote::named("plural/fleet.git").unwrap();
         let git = GitServer::start(remote.root()).unwrap();
         remote.push_files([("web/a.yaml", map("1"))]).unwrap();
-        let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
         let connection = json!({
             "name": "host", "type": "GITEA", "projectId": t.project, "apiUrl": host.api_url(), "token": host.token(),
             "repositories": ["plural/*"],
         });
-        let connection = t.admin.data(create, json!({"a": connection})).await;
-        let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
+        let connection = t.admin.scm_connection(&connection).await;
         let automation = json!({
             "name": "add", "title": "Add", "message": "Adds", "projectId": t.project,
-            "connectionId": connection["createScmConnection"]["id"],
+            "connectionId": connection,
         });
-        let automation = t.admin.data(create, json!({"a": automation})).await;
-        let automation = automation["createPrAutomation"]["id"].clone();
+        let automation = t.admin.pr_automation(&automation).await;
         let (cluster, repository) =
             (t.admin.cluster("blue").await, t.admin.repository(&git.url(&remote)).await);
         let service = t.admin.service(&cluster, &repository, "web").await["id"].clone();

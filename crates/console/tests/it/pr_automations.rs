@@ -63,8 +63,7 @@ async fn connect(t: &TestServer, more: Value) -> Value {
     let name = format!("scm-{}", uuid::Uuid::now_v7().simple());
     let mut attributes = json!({"name": name, "type": "GITHUB", "token": "a-token"});
     attributes.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
-    t.admin.data(create, json!({"a": attributes})).await["createScmConnection"]["id"].clone()
+    t.admin.scm_connection(&attributes).await
 }
 
 async fn one_that_a_later_release_wrote_keeps_nobody_from_the_others(database: TestDatabase) {

@@ -17,13 +17,12 @@ use axum::{
 };
 use hmac::{Hmac, KeyInit, Mac};
 use parking_lot::Mutex;
-use plural_console::RunningConsole;
 use plural_testkit::{ScmDialect, ScmServer, TestDatabase, each_database, eventually};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use tokio::task::JoinHandle;
 
-use crate::api_server::{Answer, Person, TestServer, local_config};
+use crate::api_server::{Answer, Person, TestServer, begun_again};
 
 each_database!(
     what_is_confirmed_is_approved_and_merged,
@@ -48,11 +47,8 @@ const READ: &str = "query ($id: ID!) { pullRequest(id: $id) {
 const MERGE: &str =
     "mutation ($id: ID!, $head: String) { mergePullRequest(id: $id, head: $head) { id status } }";
 const REFRESH: &str = "mutation ($id: ID!) { refreshPullRequest(id: $id) { id head reviews { approved } } }";
-const CREATE: &str = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
 const UPDATE: &str = "mutation ($id: ID!, $a: PrAutomationAttributes!) {
   updatePrAutomation(id: $id, attributes: $a) { id governance { name } } }";
-const CONNECT: &str =
-    "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
 
 /// A call that came in.
 #[derive(Debug, Clone)]
@@ -162,7 +158,7 @@ impl World {
                 "name": name, "type": "GITEA", "projectId": t.project, "apiUrl": host.api_url(), "token": token,
                 "repositories": ["plural/*"],
             });
-            t.admin.data(CONNECT, json!({"a": attributes})).await["createScmConnection"]["id"].clone()
+            t.admin.scm_connection(&attributes).await
         };
         let connection = connect("forge", host.token()).await;
         // Whoever opens one may not approve it.
@@ -184,7 +180,7 @@ impl World {
             ]},
         });
         automation.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        self.t.admin.data(CREATE, json!({"a": automation})).await["createPrAutomation"]["id"].clone()
+        self.t.admin.pr_automation(&automation).await
     }
 
     /// Opens one; its record's id.
@@ -483,7 +479,7 @@ async fn what_cannot_be_is_refused_and_changes_nothing(database: TestDatabase) {
     let create = "mutation { createProject(attributes: {name: \"other\"}) { id } }";
     let other = w.t.admin.data(create, json!({})).await["createProject"]["id"].clone();
     let connection = json!({"name": "theirs", "type": "GITHUB", "token": "a-token", "projectId": other});
-    let theirs = w.t.admin.data(CONNECT, json!({"a": connection})).await["createScmConnection"]["id"].clone();
+    let theirs = w.t.admin.scm_connection(&connection).await;
     let mixed = upsert(&w.t.admin, json!({"connectionId": theirs})).await;
     assert!(mixed.body.to_string().contains("belongs to another project"), "{mixed:?}");
     let made = upsert(&w.t.admin, json!({"name": "theirs", "connectionId": theirs})).await;
@@ -497,7 +493,7 @@ async fn what_cannot_be_is_refused_and_changes_nothing(database: TestDatabase) {
     assert_eq!(taken.outcome(), "CONFLICT", "{taken:?}");
     // An account of the whole installation approves what its administrators had it approve: others give that no other address.
     let wide = json!({"name": "wide", "type": "GITHUB", "token": "a-token"});
-    let wide = w.t.admin.data(CONNECT, json!({"a": wide})).await["createScmConnection"]["id"].clone();
+    let wide = w.t.admin.scm_connection(&wide).await;
     let wide = json!({"name": "wide", "connectionId": wide, "projectId": w.t.project});
     assert_eq!(upsert(&w.t.admin, wide.clone()).await.outcome(), "OK");
     assert_eq!(upsert(&w.t.owner, wide.clone()).await.outcome(), "OK", "the address stays");
@@ -569,8 +565,7 @@ async fn a_console_that_is_killed_after_any_step_goes_on() {
         }
         host.hold_after(None);
         board.answers(200, "");
-        console = RunningConsole::start(local_config(&data), None).await.unwrap();
-        person = Person::of(&console.url).with_token(person.token.as_deref().unwrap());
+        (console, person) = begun_again(&data, &person).await;
         let now = until(&person, &id, is_approved).await;
         assert_eq!(now["governance"]["confirmed"], now["head"], "step {step}: {now}");
         let names: Vec<String> = board

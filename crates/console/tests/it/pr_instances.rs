@@ -4,13 +4,12 @@
 
 use std::time::Duration;
 
-use plural_console::RunningConsole;
 use plural_core::access::Actor;
 use plural_core::pull_request::{HostPullRequest, PrStatus};
 use plural_testkit::{GitRemote, ScmDialect, ScmServer, WebFolder, eventually};
 use serde_json::{Value, json};
 
-use crate::api_server::{Answer, Person, TestServer, local_config};
+use crate::api_server::{Answer, Person, TestServer, begun_again};
 use crate::pull_requests::chart;
 
 const CREATE: &str = "mutation ($id: ID!, $context: Json) {
@@ -62,14 +61,13 @@ impl World {
             "name: {{ context.name }}\nreplicas: 1\nkind: app\nport: 80\nimage: app\n",
         );
         host.push("main", "apps/index.yaml", "owners:\n  base: ops\n");
-        let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
         let connection = json!({
             "name": "scm", "type": "GITEA", "projectId": t.project, "apiUrl": host.api_url(), "token": host.token(),
             "repositories": ["plural/*"],
         });
-        let connection = t.admin.data(create, json!({"a": connection})).await;
+        let connection = t.admin.scm_connection(&connection).await;
         let automation = json!({
-            "name": "add-app", "projectId": t.project, "connectionId": connection["createScmConnection"]["id"],
+            "name": "add-app", "projectId": t.project, "connectionId": connection,
             "identifier": host.repository(), "title": "Add {{ context.name }}", "message": "Adds {{ context.name }}.",
             "configuration": [
                 {"name": "name", "type": "STRING", "validation": {"regex": "^[a-z]+$"}},
@@ -82,9 +80,7 @@ impl World {
                 {"file": "apps/index.yaml", "yaml": "owners:\n  app: {{ context.name | toJson }}", "templated": true},
             ]},
         });
-        let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
-        let automation =
-            t.admin.data(create, json!({"a": automation})).await["createPrAutomation"]["id"].clone();
+        let automation = t.admin.pr_automation(&automation).await;
         Self { t, host, automation }
     }
 
@@ -458,6 +454,24 @@ async fn a_secret_answer_is_kept_nowhere_and_asked_again() {
     w.t.stop().await;
 }
 
+/// The console ends before it hears what the host did. Another one takes up the upgrade that was begun: the file that the host has of it.
+async fn taken_up(t: TestServer, host: &ScmServer, begun: &Value) -> String {
+    let TestServer { console, folder, admin, .. } = t;
+    console.kill().await;
+    host.hold_after(None);
+    let (console, person) = begun_again(&folder.path().join("data"), &admin).await;
+    let read = "query ($id: ID!) { pullRequest(id: $id) { phase error } }";
+    eventually(RETRIED, async || {
+        let now = person.data(read, json!({"id": begun["id"]})).await["pullRequest"].clone();
+        if now["phase"] == "OPENED" { Ok(()) } else { Err(now.to_string()) }
+    })
+    .await;
+    assert_eq!(host.pull_requests(), 2, "the first one, and one upgrade");
+    let text = host.file(begun["ref"].as_str().unwrap(), OWN).unwrap();
+    console.stop().await.unwrap();
+    text
+}
+
 /// A console that ends when the host opened the pull request, and did not hear so.
 #[tokio::test]
 async fn an_upgrade_that_a_console_did_not_finish_is_opened_once() {
@@ -467,29 +481,16 @@ async fn an_upgrade_that_a_console_did_not_finish_is_opened_once() {
     let instance = w.only().await;
     w.next_version().await;
     let World { t, host, automation: _ } = w;
-    let TestServer { console, folder, admin, .. } = t;
     host.hold_opening();
     let begin = "mutation ($id: ID!, $context: Json) {
       upgradePrInstance(id: $id, context: $context, wait: false) { id ref phase }
     }";
-    let begun = admin.data(begin, json!({"id": instance["id"], "context": {"region": "eu"}})).await;
+    let begun = t.admin.data(begin, json!({"id": instance["id"], "context": {"region": "eu"}})).await;
     let begun = &begun["upgradePrInstance"];
     assert_eq!(begun["phase"], "PENDING");
     eventually(RETRIED, async || host.is_held()).await;
-    console.kill().await;
-    host.hold_after(None);
-    let console = RunningConsole::start(local_config(&folder.path().join("data")), None).await.unwrap();
-    let person = Person::of(&console.url).with_token(admin.token.as_deref().unwrap());
-    let read = "query ($id: ID!) { pullRequest(id: $id) { phase error } }";
-    eventually(RETRIED, async || {
-        let now = person.data(read, json!({"id": begun["id"]})).await["pullRequest"].clone();
-        if now["phase"] == "OPENED" { Ok(()) } else { Err(now.to_string()) }
-    })
-    .await;
-    assert_eq!(host.pull_requests(), 2, "the first one, and one upgrade");
-    let text = host.file(begun["ref"].as_str().unwrap(), OWN).unwrap();
+    let text = taken_up(t, &host, begun).await;
     assert!(text.contains("port: 8080") && text.contains("region: eu"), "{text}");
-    console.stop().await.unwrap();
 }
 
 /// The templates change, and the console ends, before the host is heard: what is opened is what was asked for, once.
@@ -504,25 +505,12 @@ async fn an_upgrade_takes_the_templates_of_when_it_was_asked() {
     remote.push_files([("shared/app.yaml", app(8080))]).unwrap();
     w.previews(&instance["id"], "+port: 8080\n").await;
     let World { t, host, automation: _ } = w;
-    let TestServer { console, folder, admin, .. } = t;
     host.hold_opening();
     let begin = "mutation ($id: ID!) { upgradePrInstance(id: $id, wait: false) { id ref phase } }";
-    let begun = admin.data(begin, json!({"id": instance["id"]})).await;
+    let begun = t.admin.data(begin, json!({"id": instance["id"]})).await;
     let begun = &begun["upgradePrInstance"];
     eventually(RETRIED, async || host.is_held()).await;
     remote.push_files([("shared/app.yaml", app(9090))]).unwrap();
-    console.kill().await;
-    host.hold_after(None);
-    let console = RunningConsole::start(local_config(&folder.path().join("data")), None).await.unwrap();
-    let person = Person::of(&console.url).with_token(admin.token.as_deref().unwrap());
-    let read = "query ($id: ID!) { pullRequest(id: $id) { phase error } }";
-    eventually(RETRIED, async || {
-        let now = person.data(read, json!({"id": begun["id"]})).await["pullRequest"].clone();
-        if now["phase"] == "OPENED" { Ok(()) } else { Err(now.to_string()) }
-    })
-    .await;
-    assert_eq!(host.pull_requests(), 2, "the first one, and one upgrade");
-    let text = host.file(begun["ref"].as_str().unwrap(), OWN).unwrap();
+    let text = taken_up(t, &host, begun).await;
     assert!(text.contains("port: 8080") && !text.contains("port: 9090"), "{text}");
-    console.stop().await.unwrap();
 }

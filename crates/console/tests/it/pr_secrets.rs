@@ -29,13 +29,11 @@ impl World {
         let (t, host) = (TestServer::start().await, ScmServer::start(ScmDialect::Gitea).unwrap());
         host.push("main", "templates/app.yaml", "name: {{ context.name }}\n");
         t.admin.cluster("blue").await;
-        let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
         let connection = json!({
             "name": "scm", "type": "GITEA", "projectId": t.project, "apiUrl": host.api_url(), "token": host.token(),
             "repositories": ["plural/*"],
         });
-        let connection =
-            t.admin.data(create, json!({"a": connection})).await["createScmConnection"]["id"].clone();
+        let connection = t.admin.scm_connection(&connection).await;
         let mut w = Self { t, host, connection, automation: Value::Null };
         w.automation = w
             .automation(
@@ -58,8 +56,7 @@ impl World {
             ]},
             "secrets": secrets,
         });
-        let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
-        self.t.admin.data(create, json!({"a": automation})).await["createPrAutomation"]["id"].clone()
+        self.t.admin.pr_automation(&automation).await
     }
 
     async fn create(&self, automation: &Value, name: &str, secrets: Value) -> Answer {

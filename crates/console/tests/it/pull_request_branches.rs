@@ -4,11 +4,10 @@
 
 use std::time::Duration;
 
-use plural_console::RunningConsole;
 use plural_testkit::{ScmDialect, ScmServer, eventually};
 use serde_json::{Value, json};
 
-use crate::api_server::{Answer, Person, TestServer, local_config};
+use crate::api_server::{Answer, Person, TestServer, begun_again};
 
 /// One attempt that failed, and the next one.
 const RETRIED: Duration = Duration::from_mins(2);
@@ -34,9 +33,7 @@ async fn automation(t: &TestServer, host: &ScmServer) -> Value {
     if host.dialect() == ScmDialect::AzureDevOps {
         connection["azure"] = json!({"username": "bot", "organization": "acme", "project": "plural"});
     }
-    let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
-    let connection =
-        t.admin.data(create, json!({"a": connection})).await["createScmConnection"]["id"].clone();
+    let connection = t.admin.scm_connection(&connection).await;
     host.push("main", "templates/app.yaml", "name: {{ context.name }}\n");
     let automation = json!({
         "name": name, "projectId": t.project, "connectionId": connection, "identifier": host.repository(),
@@ -46,8 +43,7 @@ async fn automation(t: &TestServer, host: &ScmServer) -> Value {
             {"source": "templates/app.yaml", "destination": "apps/{{ context.name }}.yaml", "external": false},
         ]},
     });
-    let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
-    t.admin.data(create, json!({"a": automation})).await["createPrAutomation"]["id"].clone()
+    t.admin.pr_automation(&automation).await
 }
 
 async fn ask(by: &Person, automation: &Value, branch: &str) -> Answer {
@@ -143,8 +139,7 @@ async fn a_console_that_is_killed_after_any_step_leaves_no_branch() {
         if is_held {
             console.kill().await;
             host.hold_after(None);
-            console = RunningConsole::start(local_config(&data), None).await.unwrap();
-            person = Person::of(&console.url).with_token(person.token.as_deref().unwrap());
+            (console, person) = begun_again(&data, &person).await;
         }
         let failed = eventually(RETRIED, async || {
             let now = read(&person, &begun).await;
@@ -188,8 +183,7 @@ async fn a_branch_that_somebody_pushed_to_before_it_was_known_is_left() {
             host.push(&branch, "more.txt", "somebody went on with it\n");
         }
         host.hold_after(None);
-        console = RunningConsole::start(local_config(&data), None).await.unwrap();
-        person = Person::of(&console.url).with_token(person.token.as_deref().unwrap());
+        (console, person) = begun_again(&data, &person).await;
         let failed = eventually(RETRIED, async || {
             let read = "query ($id: ID!) { pullRequest(id: $id) { phase error } }";
             let now = person.data(read, json!({"id": begun})).await["pullRequest"].clone();

@@ -65,9 +65,7 @@ impl World {
             "name": "forge", "type": "GITEA", "projectId": t.project, "apiUrl": host.api_url(), "token": host.token(),
             "repositories": [host.repository()],
         });
-        let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
-        let made = t.admin.data(create, json!({"a": attributes})).await;
-        Self { connection: made["createScmConnection"]["id"].clone(), t, host }
+        Self { connection: t.admin.scm_connection(&attributes).await, t, host }
     }
 
     /// Makes an automation of these parts.

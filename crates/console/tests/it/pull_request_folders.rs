@@ -46,9 +46,7 @@ impl World {
             "name": "forge", "type": kind, "projectId": t.project, "apiUrl": host.api_url(), "token": host.token(),
             "repositories": [host.repository()],
         });
-        let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
-        let made = t.admin.data(create, json!({"a": attributes})).await;
-        Self { connection: made["createScmConnection"]["id"].clone(), t, host }
+        Self { connection: t.admin.scm_connection(&attributes).await, t, host }
     }
 
     async fn automation(&self, name: &str, parts: Value) -> Value {
@@ -58,9 +56,7 @@ impl World {
             "configuration": [{"name": "name", "type": "STRING"}],
         });
         automation.as_object_mut().unwrap().extend(parts.as_object().unwrap().clone());
-        let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
-        let made = self.t.admin.data(create, json!({"a": automation})).await;
-        made["createPrAutomation"]["id"].clone()
+        self.t.admin.pr_automation(&automation).await
     }
 
     async fn preview(&self, name: &str, parts: Value) -> Answer {

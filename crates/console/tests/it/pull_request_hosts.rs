@@ -16,9 +16,7 @@ async fn opens_at(dialect: ScmDialect, identifier: &str, connection: Value) {
         "repositories": ["plural/*"],
     });
     attributes.as_object_mut().unwrap().extend(connection.as_object().unwrap().clone());
-    let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
-    let connection =
-        t.admin.data(create, json!({"a": attributes})).await["createScmConnection"]["id"].clone();
+    let connection = t.admin.scm_connection(&attributes).await;
     let automation = json!({
         "name": "app", "projectId": t.project, "connectionId": connection, "identifier": identifier,
         "title": "Add {{ context.name }}", "message": "Adds it.", "labels": ["infra"],
@@ -29,8 +27,7 @@ async fn opens_at(dialect: ScmDialect, identifier: &str, connection: Value) {
         "updates": {"yamlOverlays": [{"file": "apps/web/values.yaml", "yaml": "replicas: 2"}]},
         "deletes": {"files": ["README.md"]},
     });
-    let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
-    let automation = t.admin.data(create, json!({"a": automation})).await["createPrAutomation"]["id"].clone();
+    let automation = t.admin.pr_automation(&automation).await;
 
     let create = "mutation ($id: ID!, $branch: String, $context: Json) {
       createPullRequest(id: $id, branch: $branch, context: $context, wait: true) { phase status error url repository commit ref }

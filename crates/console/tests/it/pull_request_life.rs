@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use hmac::{Hmac, KeyInit, Mac};
-use plural_testkit::{
-    GitRemote, GitServer, ScmDialect, ScmMood, ScmServer, TestDatabase, each_database, eventually,
-};
+use plural_testkit::{GitRemote, GitServer, ScmMood, ScmServer, TestDatabase, each_database, eventually};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
@@ -36,8 +34,6 @@ const MERGE: &str = "mutation ($id: ID!, $head: String, $method: PrMergeMethod) 
   mergePullRequest(id: $id, head: $head, method: $method) { id status mergeCommit head } }";
 const CLOSE: &str = "mutation ($id: ID!) { closePullRequest(id: $id) { id status } }";
 const REFRESH: &str = "mutation ($id: ID!) { refreshPullRequest(id: $id) { id status head readError } }";
-const CONNECT: &str =
-    "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
 
 struct World {
     t: TestServer,
@@ -52,14 +48,7 @@ impl World {
     async fn new(database: &TestDatabase) -> Self {
         // What is not told of is not fetched while a test runs.
         let t = TestServer::on_with(database, |config| config.poll_seconds = 3_600).await;
-        let host = ScmServer::start(ScmDialect::Gitea).unwrap();
-        host.push("main", "templates/app.yaml", "name: {{ context.name }}\n");
-        let attributes = json!({
-            "name": "forge", "type": "GITEA", "projectId": t.project, "apiUrl": host.api_url(), "token": host.token(),
-            "repositories": ["plural/*"],
-        });
-        let connection =
-            t.admin.data(CONNECT, json!({"a": attributes})).await["createScmConnection"]["id"].clone();
+        let (host, connection) = t.forge().await;
         let create =
             "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { externalId } }";
         let hook = json!({"connectionId": connection, "type": "GITEA", "owner": "plural", "hmac": SECRET});
@@ -79,8 +68,7 @@ impl World {
                 {"source": "templates/app.yaml", "destination": "apps/{{ context.name }}.yaml", "external": false},
             ]},
         });
-        let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
-        self.t.admin.data(create, json!({"a": automation})).await["createPrAutomation"]["id"].clone()
+        self.t.admin.pr_automation(&automation).await
     }
 
     /// Opens one; its record's id.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use plural_testkit::{ScmDialect, ScmMood, ScmServer, TestDatabase, each_database, eventually};
+use plural_testkit::{ScmMood, ScmServer, TestDatabase, each_database, eventually};
 use serde_json::{Value, json};
 
 use crate::api_server::{Answer, Person, TestServer};
@@ -46,16 +46,7 @@ struct World {
 impl World {
     async fn new(database: &TestDatabase) -> Self {
         let t = TestServer::on_with(database, |config| config.poll_seconds = 3_600).await;
-        let host = ScmServer::start(ScmDialect::Gitea).unwrap();
-        host.push("main", "templates/app.yaml", "name: {{ context.name }}\n");
-        let connect =
-            "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
-        let attributes = json!({
-            "name": "forge", "type": "GITEA", "projectId": t.project, "apiUrl": host.api_url(), "token": host.token(),
-            "repositories": ["plural/*"],
-        });
-        let connection =
-            t.admin.data(connect, json!({"a": attributes})).await["createScmConnection"]["id"].clone();
+        let (host, connection) = t.forge().await;
         let in_a_month = t.console.app().now() + Duration::from_hours(24 * 30);
         let schedule = in_a_month.format("0 0 %-d %-m *").to_string();
         let closed = json!({"schedule": schedule, "duration": 60, "timeZone": "Europe/Berlin"});

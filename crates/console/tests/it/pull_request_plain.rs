@@ -2,11 +2,10 @@
 
 use std::{fs, io::Write as _, os::unix::fs::PermissionsExt as _, process::Command, time::Duration};
 
-use plural_console::RunningConsole;
 use plural_testkit::{GitRemote, GitServer, TestDatabase, each_database, eventually};
 use serde_json::{Value, json};
 
-use crate::api_server::{Answer, Person, TestServer, local_config};
+use crate::api_server::{Answer, Person, TestServer, begun_again};
 
 each_database!(
     a_branch_is_made_and_followed_until_it_is_merged,
@@ -42,9 +41,7 @@ impl World {
             "name": "plain", "type": "PLAIN", "projectId": t.project, "baseUrl": format!("http://{}", git.address()),
             "username": "git", "token": TOKEN, "repositories": ["plural/*"],
         });
-        let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
-        let connection =
-            t.admin.data(create, json!({"a": connection})).await["createScmConnection"]["id"].clone();
+        let connection = t.admin.scm_connection(&connection).await;
         let automation = json!({
             "name": "app", "projectId": t.project, "connectionId": connection, "identifier": "plural/fleet.git",
             "title": "Add {{ context.name }}", "message": "Adds it.", "labels": ["infra"],
@@ -53,9 +50,7 @@ impl World {
                 {"source": "templates/app.yaml", "destination": "apps/{{ context.name }}.yaml", "external": false},
             ]},
         });
-        let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
-        let automation =
-            t.admin.data(create, json!({"a": automation})).await["createPrAutomation"]["id"].clone();
+        let automation = t.admin.pr_automation(&automation).await;
         Self { t, remote, git, connection, automation }
     }
 
@@ -239,12 +234,11 @@ async fn what_plain_git_does_not_have_is_refused(database: TestDatabase) {
     let refused = w.t.admin.ask(create, variables).await;
     assert_eq!(refused.outcome(), "INVALID", "{refused:?}");
     // Nothing holds up a merge there, so nothing is said to be confirmed.
-    let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
     let forge = json!({
         "name": "forge", "type": "GITEA", "projectId": w.t.project, "apiUrl": "https://git.example.com/api/v1",
         "token": TOKEN, "repositories": ["plural/*"],
     });
-    let forge = w.t.admin.data(create, json!({"a": forge})).await["createScmConnection"]["id"].clone();
+    let forge = w.t.admin.scm_connection(&forge).await;
     let governance = json!({
         "type": "WEBHOOK", "name": "board", "connectionId": forge,
         "configuration": {"webhook": {"url": "https://board.example.com", "secret": "0123456789abcdef-of-governance"}},
@@ -272,7 +266,7 @@ async fn what_plain_git_does_not_have_is_refused(database: TestDatabase) {
 async fn a_console_that_is_killed_after_its_push_makes_one_branch() {
     let World { t, remote, git: _git, automation, connection: _ } =
         World::new(TestServer::start().await).await;
-    let TestServer { mut console, folder, admin, .. } = t;
+    let TestServer { console, folder, admin, .. } = t;
     let data = folder.path().join("data");
     // The server's hook runs once the branch is there, and ends when somebody writes to the pipe.
     let (pipe, reached) = (remote.root().join("pipe"), remote.root().join("reached"));
@@ -299,8 +293,7 @@ async fn a_console_that_is_killed_after_its_push_makes_one_branch() {
     let before = branches();
     assert_eq!(before.lines().count(), 2, "{before}");
 
-    console = RunningConsole::start(local_config(&data), None).await.unwrap();
-    let person = Person::of(&console.url).with_token(admin.token.as_deref().unwrap());
+    let (console, person) = begun_again(&data, &admin).await;
     let now = eventually(RETRIED, async || {
         let now = read(&person, &id).await;
         if now["phase"] == "OPENED" { Ok(now) } else { Err(now.to_string()) }

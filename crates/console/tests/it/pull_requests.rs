@@ -10,7 +10,7 @@ use plural_testkit::{GitRemote, ScmDialect, ScmMood, ScmServer, WebFolder, event
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::api_server::{Answer, Person, TestServer, local_config};
+use crate::api_server::{Answer, Person, TestServer, begun_again};
 
 const CREATE: &str =
     "mutation ($id: ID!, $identifier: String, $branch: String, $context: Json, $wait: Boolean, $once: String) {
@@ -48,16 +48,15 @@ impl World {
     }
 
     pub(crate) async fn automation(&self, more: Value) -> Value {
-        let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
         let name = format!("scm-{}", uuid::Uuid::now_v7().simple());
         let connection = json!({
             "name": name, "type": "GITEA", "projectId": self.t.project, "apiUrl": self.host.api_url(), "token": self.host.token(),
             "repositories": ["plural/*"],
         });
-        let connection = self.t.admin.data(create, json!({"a": connection})).await;
+        let connection = self.t.admin.scm_connection(&connection).await;
         let name = format!("pr-{}", uuid::Uuid::now_v7().simple());
         let mut automation = json!({
-            "name": name, "projectId": self.t.project, "connectionId": connection["createScmConnection"]["id"],
+            "name": name, "projectId": self.t.project, "connectionId": connection,
             "identifier": self.host.repository(), "title": "Add {{ context.name }}", "message": "Adds {{ context.name }}.",
             "branchPrefix": "plural/app", "labels": ["infra"],
             "configuration": [
@@ -71,8 +70,7 @@ impl World {
             "deletes": {"files": ["OLD.md"]},
         });
         automation.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
-        self.t.admin.data(create, json!({"a": automation})).await["createPrAutomation"]["id"].clone()
+        self.t.admin.pr_automation(&automation).await
     }
 
     /// Asks an administrator's pull request of the automation.
@@ -504,8 +502,7 @@ async fn a_console_that_is_killed_after_any_step_opens_one() {
         }
         console.kill().await;
         host.hold_after(None);
-        console = RunningConsole::start(local_config(&data), None).await.unwrap();
-        person = Person::of(&console.url).with_token(person.token.as_deref().unwrap());
+        (console, person) = begun_again(&data, &person).await;
         let now = opened(&person, &begun["id"]).await;
         step += 1;
         assert_eq!(host.pull_requests(), step, "step {step}: {now}");
@@ -529,8 +526,7 @@ async fn after_opening(meanwhile: fn(&ScmServer)) -> (RunningConsole, TempDir, S
     console.kill().await;
     meanwhile(&host);
     host.hold_after(None);
-    let console = RunningConsole::start(local_config(&folder.path().join("data")), None).await.unwrap();
-    let person = Person::of(&console.url).with_token(admin.token.as_deref().unwrap());
+    let (console, person) = begun_again(&folder.path().join("data"), &admin).await;
     let now = eventually(RETRIED, async || {
         let now = read(&person, &begun["id"]).await;
         if now["phase"] == "PENDING" { Err(now.to_string()) } else { Ok(now) }

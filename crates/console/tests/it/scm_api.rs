@@ -42,14 +42,11 @@ fn code(answer: &Answer) -> (u16, &str) {
 /// An automation of a connection to a host; their ids.
 async fn automation(t: &TestServer, host: &ScmServer, name: &str) -> (String, String) {
     host.push("main", "templates/app.yaml", "name: {{ context.name }}\n");
-    let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
     let connection = json!({
         "name": format!("{name}-forge"), "type": "GITEA", "projectId": t.project, "apiUrl": host.api_url(), "token": host.token(),
         "repositories": ["plural/*"],
     });
-    let connection =
-        t.admin.data(create, json!({"a": connection})).await["createScmConnection"]["id"].clone();
-    let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
+    let connection = t.admin.scm_connection(&connection).await;
     let automation = json!({
         "name": name, "projectId": t.project, "connectionId": connection, "identifier": host.repository(), "role": "SERVICE",
         "title": "Add {{ context.name }}", "message": "Adds {{ context.name }}.",
@@ -61,7 +58,7 @@ async fn automation(t: &TestServer, host: &ScmServer, name: &str) -> (String, St
             {"source": "templates/app.yaml", "destination": "apps/{{ context.name }}.yaml", "external": false},
         ]},
     });
-    let made = t.admin.data(create, json!({"a": automation})).await["createPrAutomation"]["id"].clone();
+    let made = t.admin.pr_automation(&automation).await;
     (connection.as_str().unwrap().to_owned(), made.as_str().unwrap().to_owned())
 }
 

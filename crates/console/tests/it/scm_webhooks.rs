@@ -7,8 +7,6 @@ use sha2::Sha256;
 
 use crate::api_server::{Answer, Person, TestServer};
 
-const CONNECT: &str =
-    "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
 const REGISTER: &str = "mutation ($id: ID!, $repository: String, $organization: String) {
   registerScmWebhook(connectionId: $id, repository: $repository, organization: $organization) { id owner url } }";
 /// The name that clients of the original know.
@@ -30,7 +28,7 @@ async fn connection(t: &TestServer, host: &ScmServer, more: Value) -> Value {
         "repositories": ["plural/**"],
     });
     attributes.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    t.admin.data(CONNECT, json!({"a": attributes})).await["createScmConnection"]["id"].clone()
+    t.admin.scm_connection(&attributes).await
 }
 
 async fn webhooks(t: &TestServer) -> usize {
@@ -117,7 +115,7 @@ async fn what_a_connection_may_not_touch_is_refused_and_nothing_is_made(database
     let plain = json!({
         "name": "plain", "type": "PLAIN", "projectId": t.project, "baseUrl": "https://git.invalid", "repositories": ["**"],
     });
-    let plain = t.admin.data(CONNECT, json!({"a": plain})).await["createScmConnection"]["id"].clone();
+    let plain = t.admin.scm_connection(&plain).await;
     let refused = t.owner.ask(REGISTER, json!({"id": plain, "repository": "plural/fleet"})).await;
     assert!(refused.message().contains("PLAIN is git alone"), "{refused:?}");
     assert_eq!((webhooks(&t).await, host.webhooks().len()), (0, 0));

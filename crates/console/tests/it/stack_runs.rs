@@ -19,6 +19,7 @@ mod dependencies;
 mod exec;
 mod imports;
 mod limits;
+mod locks;
 mod moved_code;
 mod policy;
 mod pulls;

@@ -119,13 +119,11 @@ async fn writers_read_and_rotate_it_and_it_is_told() {
 
 /// A connection of the default project to a Gitea, and the path of a webhook of it.
 async fn scm_webhook(t: &TestServer, hmac: &str) -> (String, String) {
-    let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
     let attributes = json!({
         "name": "forge", "type": "GITEA", "projectId": t.project, "baseUrl": "https://git.invalid",
         "token": "a-token", "repositories": ["team/*"],
     });
-    let connection =
-        t.owner.data(create, json!({"a": attributes})).await["createScmConnection"]["id"].clone();
+    let connection = t.owner.scm_connection(&attributes).await;
     let create = "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { id url externalId } }";
     let attributes = json!({"connectionId": connection, "type": "GITEA", "owner": "team", "hmac": hmac});
     let made = t.owner.data(create, json!({"a": attributes})).await["createScmWebhookPointer"].clone();
@@ -194,12 +192,10 @@ async fn a_webhook_of_a_connection_is_believed_for_its_repositories() {
 #[tokio::test]
 async fn a_webhook_is_heard_of_repositories_with_pull_requests() {
     let t = TestServer::start().await;
-    let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
     let attributes = json!({
         "name": "github", "type": "GITHUB", "projectId": t.project, "token": "a-token", "repositories": ["acme/*"],
     });
-    let connection =
-        t.owner.data(create, json!({"a": attributes})).await["createScmConnection"]["id"].clone();
+    let connection = t.owner.scm_connection(&attributes).await;
     let secret = "0123456789abcdef";
     let create =
         "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { externalId } }";
@@ -211,11 +207,10 @@ async fn a_webhook_is_heard_of_repositories_with_pull_requests() {
         send(&t, "github", &path, secret, &body).await.body
     };
     assert_eq!(heard().await, json!({"repositories": 0}));
-    let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
     let attributes = json!({
         "name": "add", "projectId": t.project, "connectionId": connection, "title": "Add", "message": "Adds it.",
     });
-    let automation = t.owner.data(create, json!({"a": attributes})).await["createPrAutomation"]["id"].clone();
+    let automation = t.owner.pr_automation(&attributes).await;
     t.plant_pull_request(&automation).await;
     assert_eq!(heard().await, json!({"repositories": 1}));
     t.stop().await;
@@ -224,12 +219,11 @@ async fn a_webhook_is_heard_of_repositories_with_pull_requests() {
 #[tokio::test]
 async fn a_webhook_finds_its_connection_by_type_and_owner_when_exactly_one_fits() {
     let t = TestServer::start().await;
-    let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
     let connect = async |name: &str| {
         let attributes = json!({
             "name": name, "type": "GITHUB", "projectId": t.project, "token": "a-token", "owner": "acme",
         });
-        t.owner.data(create, json!({"a": attributes})).await["createScmConnection"]["id"].clone()
+        t.owner.scm_connection(&attributes).await
     };
     let make = "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { connection { id } } }";
     let attributes = json!({"type": "GITHUB", "owner": "acme", "hmac": "0123456789abcdef"});

@@ -1,9 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::ids::{ClusterId, ProjectId, RepositoryId};
-use crate::service::GitRef;
-use crate::stack_run::{RunKind, RunPhase, RunSnapshot, RunTrigger};
+use crate::stack_run::{RunPhase, samples};
 use crate::stack_spec::StackSpec;
 
 fn ids<const N: usize>() -> [StackId; N] {
@@ -15,39 +13,8 @@ fn at(seconds: i64) -> DateTime<Utc> {
 }
 
 fn run(status: RunStatus, ended: i64) -> StackRun {
-    StackRun {
-        id: StackRunId::new(),
-        stack_id: StackId::new(),
-        project_id: ProjectId::new(),
-        cluster_id: ClusterId::new(),
-        number: 7,
-        kind: RunKind::Apply,
-        trigger: RunTrigger::Manual,
-        status,
-        phase: RunPhase::Plan,
-        attempt: 1,
-        snapshot: RunSnapshot {
-            tool: StackTool::Terraform,
-            repository_id: RepositoryId::new(),
-            git: GitRef::new("main", "", &[]).unwrap(),
-            spec: StackSpec::default(),
-            inputs_digest: "aa".to_owned(),
-            upstream: None,
-        },
-        source: None,
-        plan: None,
-        approvals: Vec::new(),
-        cancel_asked: false,
-        error: None,
-        job: None,
-        heartbeat_at: None,
-        created_by: None,
-        author: "ada@example.com".to_owned(),
-        created_at: at(0),
-        started_at: None,
-        finished_at: status.is_over().then(|| at(ended)),
-        sequence: 1,
-    }
+    let finished_at = status.is_over().then(|| at(ended));
+    StackRun { number: 7, finished_at, ..samples::run(status, RunPhase::Plan) }
 }
 
 #[test]

@@ -1,51 +1,13 @@
 use super::*;
 use crate::error::ErrorCode;
-use crate::ids::{ClusterId, ProjectId, RepositoryId, RunStepId, StackId, StackRunId};
-use crate::service::GitRef;
-use crate::stack::StackTool;
+use crate::ids::{RunStepId, StackRunId};
 use crate::stack_dependency::Upstream;
 use crate::stack_exec::{ExecCommand, ExecCommands};
-use crate::stack_run::{PlanSummary, RunApproval, RunKind, RunPlan, RunSnapshot, RunSource, RunTrigger};
-use crate::stack_spec::StackSpec;
+use crate::stack_run::samples::run;
+use crate::stack_run::{PlanSummary, RunApproval, RunKind, RunPlan, RunSource};
 
 fn at(seconds: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(1_000_000 + seconds, 0).unwrap()
-}
-
-fn run(status: RunStatus, phase: RunPhase) -> StackRun {
-    StackRun {
-        id: StackRunId::new(),
-        stack_id: StackId::new(),
-        project_id: ProjectId::new(),
-        cluster_id: ClusterId::new(),
-        number: 1,
-        kind: RunKind::Apply,
-        trigger: RunTrigger::Manual,
-        status,
-        phase,
-        attempt: 1,
-        snapshot: RunSnapshot {
-            tool: StackTool::Terraform,
-            repository_id: RepositoryId::new(),
-            git: GitRef::new("main", "", &[]).unwrap(),
-            spec: StackSpec::default(),
-            inputs_digest: "aa".to_owned(),
-            upstream: None,
-        },
-        source: None,
-        plan: None,
-        approvals: Vec::new(),
-        cancel_asked: false,
-        error: None,
-        job: None,
-        heartbeat_at: None,
-        created_by: None,
-        author: "ada@example.com".to_owned(),
-        created_at: at(0),
-        started_at: None,
-        finished_at: None,
-        sequence: 1,
-    }
 }
 
 fn planned(add: u64) -> RunPlan {

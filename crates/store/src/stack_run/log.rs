@@ -70,6 +70,15 @@ async fn begin_in_tx(
         ..Default::default()
     };
     change.update(&write.tx).await.map_err(gone_or("run step", db(doing)))?;
+    pages_follow_in_tx(write, id, at).await
+}
+
+/// Tells open pages that something of a run of its stack changed.
+pub(super) async fn pages_follow_in_tx(
+    write: &transaction::Write<'_>,
+    id: StackRunId,
+    at: DateTime<Utc>,
+) -> Result<()> {
     let stack: Option<Uuid> = runs()
         .select_only()
         .column(run::Column::StackId)
@@ -77,7 +86,7 @@ async fn begin_in_tx(
         .into_tuple()
         .one(&write.tx)
         .await
-        .map_err(db(doing))?;
+        .map_err(db("reading the stack of a run"))?;
     if let Some(stack) = stack {
         write.stack_changed(stack, at);
     }

@@ -8,13 +8,12 @@ use chrono::{DateTime, Utc};
 use plural_app::access::actor_name;
 use plural_app::ports::agents::FeedSubject;
 use plural_app::stack_run::{RunMove, SealedInputs, SealedOutput};
-use plural_core::access::{Actor, RunActor};
+use plural_core::access::Actor;
 use plural_core::audit::{AuditEntry, AuditTarget};
 use plural_core::ids::{ClusterId, RequestId, StackId, StackRunId};
 use plural_core::stack_run::{
     RunApproval, RunKind, RunPhase, RunSnapshot, RunStatus, RunStep, RunTrigger, StackRun, StepStatus,
 };
-use plural_core::stack_state::StateLock;
 use plural_core::stack_turns::has_begun;
 use plural_core::work::{WorkChange, WorkRef};
 use plural_core::{Error, Result};
@@ -25,6 +24,7 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
+use super::locks::{lock_of_run, lock_of_runs, wait_in_tx};
 use super::row::{artifact_of, inputs, output, phase_of, run, runs, status_of, step, step_row_of};
 use super::{drift, finding};
 use crate::convert::{json, to_json, word};
@@ -282,13 +282,12 @@ impl Database {
         Ok(Some(new.try_into()?))
     }
 
-    /// Makes the run pending that is next, if none has the queue.
+    /// Makes the run pending that is next, if none has the queue. While the Job of a run that was lost may still hold the state, no apply is
+    /// next: these say what they wait for.
     pub(super) async fn run_next(&self, stack: StackId, at: DateTime<Utc>) -> Result<Option<StackRun>> {
         let mut write = self.write().await?;
         let known = stack::row::Entity::find_by_id(stack.uuid()).lock_exclusive().one(&write.tx).await;
-        if known.map_err(db("reading a stack"))?.is_none() {
-            return Ok(None);
-        }
+        let Some(known) = known.map_err(db("reading a stack"))? else { return Ok(None) };
         // A plan of a pull request waits for all others, also for one of its kind, and holds up none of the others. A check is no plan's kind.
         let checks = checks_in_tx(&write, stack).await?;
         let (is_held, pulls) = holders_in_tx(&write, stack, &checks).await?;
@@ -306,17 +305,35 @@ impl Database {
             .all(&write.tx)
             .await
             .map_err(db("reading the queue of a stack"))?;
+        // Nobody is under way: a lock that a run holds is of one that was lost.
+        let lost = lock_of_runs(&known)?;
         let mut next: Option<(Rank, Uuid)> = None;
+        let mut waiting = Vec::new();
         for (id, phase, cause, number) in queued {
             let phase = word(RunPhase::parse(&phase), "the phase of a run")?;
             let trigger = word(RunTrigger::parse(&cause), "what made a run")?;
+            if phase == RunPhase::Apply && lost.is_some() {
+                // The state would refuse its tool.
+                waiting.push(id);
+                continue;
+            }
             let is_check = checks.contains(&id);
             if trigger == RunTrigger::PullRequest && pulls.contains(&is_check) {
                 continue;
             }
             next = next.max(Some(((phase, trigger, Reverse(is_check), Reverse(number)), id)));
         }
-        let Some((_, id)) = next else { return Ok(None) };
+        let is_told = match &lost {
+            Some(lock) => wait_in_tx(&write, &waiting, lock).await?,
+            None => false,
+        };
+        let Some((_, id)) = next else {
+            if is_told {
+                write.stack_changed(stack.uuid(), at);
+                write.commit().await?;
+            }
+            return Ok(None);
+        };
         let Some(old) = lock_in_tx(&write, id).await? else { return Ok(None) };
         let mut new = moved(&old, &RunMove { to: Some(RunStatus::Pending), at, ..RunMove::default() })?;
         new.sequence += 1;
@@ -350,17 +367,6 @@ fn stands(run: &run::Model, change: &RunMove) -> Result<bool> {
         None => true,
     };
     Ok(is_from && is_of)
-}
-
-/// The lock of the stack's state that this run holds.
-fn lock_of_run(stack: &stack::row::Model, run: &run::Model) -> Result<Option<StateLock>> {
-    let holder = RunActor {
-        run: StackRunId::from_uuid(run.id),
-        stack: StackId::from_uuid(run.stack_id),
-        phase: phase_of(run)?,
-    };
-    let name = holder.name();
-    Ok(stack::lock_of(stack)?.filter(|lock| lock.author == name))
 }
 
 /// Something of the Job of a run has begun that may not be done twice. Its row is locked, so no step begins meanwhile.

@@ -60,13 +60,11 @@ impl Hosted {
         }
         let git = GitServer::start(remote.root()).unwrap();
         let url = git.url(&remote);
-        let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
         let connection = json!({
             "name": "host", "type": "GITEA", "projectId": t.project, "apiUrl": host.api_url(), "token": host.token(),
             "repositories": ["plural/*"],
         });
-        let made = t.admin.data(create, json!({"a": connection})).await;
-        let connection = made["createScmConnection"]["id"].as_str().unwrap().to_owned();
+        let connection = t.admin.scm_connection(&connection).await.as_str().unwrap().to_owned();
         let w = World::at(t, remote, &url, attributes).await;
         Self { w, host, connection, _git: git }
     }
@@ -96,6 +94,17 @@ impl Hosted {
         self.w.remote.set_ref(&own, &sha).unwrap();
         self.w.remote.delete_ref(&format!("refs/heads/{branch}")).unwrap();
         sha
+    }
+
+    /// A stack whose code has no changes, and the number of a pull request that changes it, which was seen.
+    async fn with_pull(database: &TestDatabase) -> (Self, u64) {
+        let h = Self::new(database, json!({})).await;
+        h.w.plans(1, 0).await;
+        h.w.run(1, "SUCCESSFUL").await;
+        h.push("feature", &[("infra/main.sh", "echo 2\n")]);
+        let number = h.host.open_from("feature", false);
+        assert_eq!(h.seen(number).await, 1);
+        (h, number)
     }
 
     /// What a webhook leads to: how many runs are made.
@@ -203,12 +212,7 @@ async fn a_pull_request_is_planned_and_its_host_is_told(database: TestDatabase) 
 }
 
 async fn a_plan_of_a_pull_request_holds_nobody_up_and_a_newer_head_takes_its_place(database: TestDatabase) {
-    let h = Hosted::new(&database, json!({})).await;
-    h.w.plans(1, 0).await;
-    h.w.run(1, "SUCCESSFUL").await;
-    h.push("feature", &[("infra/main.sh", "echo 2\n")]);
-    let number = h.host.open_from("feature", false);
-    assert_eq!(h.seen(number).await, 1);
+    let (h, number) = Hosted::with_pull(&database).await;
     let planning = h.w.run(2, "PENDING").await;
     // Another run has its turn beside it.
     assert_eq!(h.w.trigger(&h.w.t.owner, false, false).await.outcome(), "OK");
@@ -364,12 +368,7 @@ async fn only_stacks_that_it_reaches_are_planned(database: TestDatabase) {
 }
 
 async fn one_that_its_host_deleted_reaches_no_stack(database: TestDatabase) {
-    let h = Hosted::new(&database, json!({})).await;
-    h.w.plans(1, 0).await;
-    h.w.run(1, "SUCCESSFUL").await;
-    h.push("feature", &[("infra/main.sh", "echo 2\n")]);
-    let number = h.host.open_from("feature", false);
-    assert_eq!(h.seen(number).await, 1);
+    let (h, _) = Hosted::with_pull(&database).await;
     h.w.run(2, "PENDING").await;
     h.w.t.sql("UPDATE stack_pull_requests SET number = 99").await;
     assert_eq!(h.seen(99).await, 0);
@@ -438,11 +437,10 @@ async fn whoever_has_the_console_merge_it_does_not_approve_its_run(database: Tes
     h.push("feature", &[("infra/main.sh", "echo 2\n")]);
     let head = h.push("feature", &[("docs/a.md", "two\n")]);
     let number = h.host.open_from("feature", false);
-    let create = "mutation ($a: PrAutomationAttributes!) { createPrAutomation(attributes: $a) { id } }";
     let automation = json!({
         "name": "add", "title": "Add", "message": "Adds", "projectId": t.project, "connectionId": h.connection,
     });
-    let automation = t.admin.data(create, json!({"a": automation})).await["createPrAutomation"]["id"].clone();
+    let automation = t.admin.pr_automation(&automation).await;
     let told = HostPullRequest {
         url: format!("http://127.0.0.1/plural/fleet/pulls/{number}"),
         repository: h.host.repository().to_owned(),

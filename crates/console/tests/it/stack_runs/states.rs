@@ -37,7 +37,7 @@ fn state(serial: u64) -> Vec<u8> {
         .into_bytes()
 }
 
-fn lock(id: &str) -> Vec<u8> {
+pub(super) fn lock(id: &str) -> Vec<u8> {
     json!({"ID": id, "Operation": "OperationTypeApply", "Who": "harness@pod"}).to_string().into_bytes()
 }
 

@@ -1,0 +1,186 @@
+//! The lock of a state whose run was not heard of any more: it is kept until the agent says that the Job is gone, and applies wait for that.
+
+use plural_app::agent_run::ReportedRunState;
+use plural_core::stack_run::RunPhase;
+use plural_testkit::{TestDatabase, each_database, eventually};
+use serde_json::{Value, json};
+
+use super::exec::exec;
+use super::states::lock;
+use super::world::{Harness, LONG, World, id_of};
+
+each_database!(
+    an_apply_waits_until_the_lost_job_that_holds_the_state_is_gone,
+    a_lost_run_that_is_queued_again_gives_its_lock_back,
+    a_job_that_was_never_told_of_gives_its_lock_back,
+    a_job_that_ended_before_it_was_lost_gives_its_lock_back,
+    somebody_ends_the_lock_that_an_apply_waits_for,
+);
+
+const UNLOCK: &str = "mutation ($id: ID!, $l: ID!) { forceUnlockStack(stackId: $id, lock: $l) { id } }";
+
+impl World {
+    /// A stack whose state is here.
+    async fn keeping(database: &TestDatabase, approval: bool) -> Self {
+        let attributes = json!({"type": "TERRAFORM", "manageState": true, "approval": approval});
+        Self::new(database, attributes).await
+    }
+
+    /// The second Job of a run, which has begun to apply, and holds the state.
+    async fn holding(&self, number: u64, id: &str) -> Harness {
+        let run = self.run(number, "PENDING").await;
+        let job = self.take(&run, RunPhase::Apply, 0).await;
+        job.begins().await;
+        assert_eq!(self.state(&job.state_token(), "LOCK", "", lock(id)).await, 200);
+        job
+    }
+
+    /// The id of the lock of the state.
+    async fn held(&self) -> Value {
+        self.known(&self.t.owner).await["lock"]["id"].clone()
+    }
+
+    /// Who released locks, and of which stacks.
+    async fn releases(&self) -> Vec<Value> {
+        let ask = "{ audits(first: 9, action: \"stack.state.release\") { edges { node { actorName targetName } } } }";
+        let lines = self.t.admin.data(ask, json!({})).await["audits"]["edges"].as_array().unwrap().clone();
+        lines.into_iter().map(|line| line["node"].clone()).collect()
+    }
+}
+
+async fn an_apply_waits_until_the_lost_job_that_holds_the_state_is_gone(database: TestDatabase) {
+    let w = World::keeping(&database, false).await;
+    w.plans(1, 1).await;
+    let lost = w.holding(1, "one").await;
+    w.says(&lost, ReportedRunState::Created, "").await;
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    w.run(2, "QUEUED").await;
+    w.falls_silent().await;
+    w.tend().await;
+    w.run(1, "FAILED").await;
+    assert_eq!(w.held().await, "one");
+
+    // A plan needs no lock. What it planned is not applied while the other Job may be at work.
+    w.plans(2, 1).await;
+    let waits = w.run(2, "QUEUED").await;
+    let why = waits["error"].as_str().unwrap();
+    assert!(why.contains(&format!("run:{}", lost.run)) && why.contains("state unlock"), "{waits}");
+    assert_eq!(waits["phase"], "APPLY", "{waits}");
+    w.tend().await;
+    w.run(2, "QUEUED").await;
+    assert_eq!((w.held().await, w.releases().await), (json!("one"), vec![]));
+
+    w.says(&lost, ReportedRunState::Gone, "").await;
+    let run = w.run(2, "PENDING").await;
+    assert_eq!(run["error"], Value::Null, "{run}");
+    let next = w.holding(2, "two").await;
+    // It is said again: the lock is another one's by now.
+    w.says(&lost, ReportedRunState::Gone, "").await;
+    assert_eq!(w.held().await, "two");
+    assert_eq!(next.done(true).await, 204);
+    w.run(2, "SUCCESSFUL").await;
+    assert_eq!(w.held().await, Value::Null);
+    let released = json!({"actorName": "system", "targetName": "infra"});
+    assert_eq!(w.releases().await, [released.clone(), released]);
+
+    // For the lock of a person nothing waits: the tool is told of it.
+    let owner = w.t.owner.token.clone().unwrap();
+    assert_eq!(w.state(&owner, "LOCK", "", lock("mine")).await, 200);
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    w.plans(3, 1).await;
+    assert_eq!(w.run(3, "PENDING").await["phase"], "APPLY");
+    assert_eq!(w.held().await, "mine");
+    w.t.stop().await;
+}
+
+async fn a_lost_run_that_is_queued_again_gives_its_lock_back(database: TestDatabase) {
+    let w = World::keeping(&database, true).await;
+    w.plans(1, 0).await;
+    w.run(1, "SUCCESSFUL").await;
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    w.plans(2, 1).await;
+    let first = w.run(2, "PENDING_APPROVAL").await;
+    assert_eq!(exec(&w, &w.t.owner, json!([{"cmd": "make", "approve": true}])).await.outcome(), "OK");
+    w.plans(3, 0).await;
+    let second = w.run(3, "PENDING_APPROVAL").await;
+
+    // The second one is at work when the first is agreed to, and is lost before it has begun to apply: it is queued again, behind the first.
+    assert_eq!(w.approve(&w.t.owner, &second, &second["plan"]["digest"]).await.outcome(), "OK");
+    let lost = w.take(&w.run(3, "PENDING").await, RunPhase::Apply, 0).await;
+    w.says(&lost, ReportedRunState::Created, "").await;
+    lost.input().await;
+    assert_eq!(w.state(&lost.state_token(), "LOCK", "", lock("three")).await, 200);
+    assert_eq!(w.approve(&w.t.owner, &first, &first["plan"]["digest"]).await.outcome(), "OK");
+    w.run(2, "QUEUED").await;
+    w.falls_silent().await;
+    w.tend().await;
+    for number in [2, 3] {
+        let waits = w.run(number, "QUEUED").await;
+        let holder = format!("run:{}", id_of(&second));
+        assert!(waits["error"].as_str().is_some_and(|why| why.contains(&holder)), "{waits}");
+    }
+    assert_eq!(w.held().await, "three");
+
+    w.says(&lost, ReportedRunState::Gone, "").await;
+    assert_eq!((w.held().await, w.releases().await.len()), (Value::Null, 1));
+    w.applies(2).await;
+    w.run(2, "SUCCESSFUL").await;
+    let again = w.take(&w.run(3, "PENDING").await, RunPhase::Apply, 1).await;
+    assert_eq!(again.attempt, 2);
+    again.begins().await;
+    assert_eq!(w.state(&again.state_token(), "LOCK", "", lock("four")).await, 200);
+    assert_eq!(again.done(true).await, 204);
+    w.run(3, "SUCCESSFUL").await;
+    w.t.stop().await;
+}
+
+/// Its agent was killed before it could say where the Job is.
+async fn a_job_that_was_never_told_of_gives_its_lock_back(database: TestDatabase) {
+    let w = World::keeping(&database, false).await;
+    w.plans(1, 1).await;
+    let lost = w.holding(1, "one").await;
+    w.falls_silent().await;
+    w.tend().await;
+    w.run(1, "FAILED").await;
+    assert_eq!(w.held().await, "one");
+    w.says(&lost, ReportedRunState::Gone, "").await;
+    assert_eq!((w.held().await, w.releases().await.len()), (Value::Null, 1));
+    w.t.stop().await;
+}
+
+/// The agent said so while the harness still had its time to say how.
+async fn a_job_that_ended_before_it_was_lost_gives_its_lock_back(database: TestDatabase) {
+    let w = World::keeping(&database, false).await;
+    w.plans(1, 1).await;
+    let lost = w.holding(1, "one").await;
+    w.says(&lost, ReportedRunState::Ended, "OOMKilled").await;
+    w.falls_silent().await;
+    w.tend().await;
+    w.run(1, "FAILED").await;
+    eventually(LONG, async || {
+        let held = w.held().await;
+        held.is_null().then_some(()).ok_or_else(|| held.to_string())
+    })
+    .await;
+    assert_eq!(w.releases().await.len(), 1);
+    w.t.stop().await;
+}
+
+/// No agent will say that the Job is gone.
+async fn somebody_ends_the_lock_that_an_apply_waits_for(database: TestDatabase) {
+    let w = World::keeping(&database, false).await;
+    w.plans(1, 1).await;
+    let lost = w.holding(1, "one").await;
+    w.falls_silent().await;
+    w.tend().await;
+    w.run(1, "FAILED").await;
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    w.plans(2, 1).await;
+    w.run(2, "QUEUED").await;
+    let unlocked = w.t.owner.ask(UNLOCK, json!({"id": w.stack, "l": "one"})).await;
+    assert_eq!(unlocked.outcome(), "OK", "{unlocked:?}");
+    w.tend().await;
+    w.holding(2, "two").await;
+    assert_eq!(w.state(&lost.state_token(), "POST", "?ID=one", Vec::new()).await, 401);
+    w.t.stop().await;
+}

@@ -165,7 +165,7 @@ impl App {
             {
                 let defined = self.stack_spec_defined(&spec).await?;
                 check_runs(tool, &defined)?;
-                jobs_allowed(&project, tool, &defined)?;
+                jobs_allowed(&project, tool, &self.stack_spec_defaulted(project.id, defined).await?)?;
             }
             environment_allowed(&project, &inputs.environment)?;
             self.stack_source_allowed(ctx, &project, source).await?;
@@ -282,7 +282,8 @@ impl App {
             let project =
                 self.get::<Project>(&self.system_ctx(), &ProjectSelector::Id(stack.project_id)).await?;
             let spec = change.spec.as_ref().unwrap_or(&stack.spec);
-            jobs_allowed(&project, stack.tool, &self.stack_spec_defined(spec).await?)?;
+            let defined = self.stack_spec_defined(spec).await?;
+            jobs_allowed(&project, stack.tool, &self.stack_spec_defaulted(project.id, defined).await?)?;
             if let Some(source) = &change.source {
                 self.stack_source_allowed(ctx, &project, source).await?;
             }

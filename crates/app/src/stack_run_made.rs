@@ -71,7 +71,8 @@ impl App {
             steps(stack.tool, &stack.spec.made_by(kind, trigger), kind, phase)?;
         }
         // The clock makes runs as its schedule says.
-        let made_of = Stack { spec: stack.spec.made_by(kind, trigger), ..Stack::clone(stack) };
+        let spec = self.stack_spec_defaulted(stack.project_id, stack.spec.made_by(kind, trigger)).await?;
+        let made_of = Stack { spec, ..Stack::clone(stack) };
         let (id, at) = (StackRunId::new(), ctx.now());
         let run = StackRun {
             id,

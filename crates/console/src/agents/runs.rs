@@ -18,7 +18,7 @@ const GRACE_SECONDS: u32 = 120;
 /// For settings that cannot be written.
 pub(super) fn job(job: RunJob) -> Result<(v1::StackRunJob, u64), Status> {
     let RunJob { run, stack, project, limits, image } = job;
-    let job_json = serde_json::to_string(&run.snapshot.spec.job)
+    let job_json = serde_json::to_string(&run.snapshot.spec.whole_job())
         .map_err(|error| Status::internal(format!("cannot write the Job of run {}: {error}", run.id)))?;
     let told = v1::StackRunJob {
         id: run.id.to_string(),

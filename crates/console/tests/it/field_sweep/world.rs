@@ -501,7 +501,8 @@ impl World {
             "files": [{"path": "key.pem", "content": canaries.plant("file of a stack")}],
         });
         let stack = made(create, json!({"a": stack})).await;
-        let job = json!({"jobSpec": {"namespace": "runs", "labels": {"a": "b"}, "tolerations": [{"key": "a"}]}});
+        let job =
+            json!({"jobSpec": {"namespace": "runs", "labels": {"a": "b"}, "tolerations": [{"key": "a"}]}});
         let settings = "mutation ($p: ID!, $a: StackSettingsAttributes!) {
             setProjectStackSettings(projectId: $p, attributes: $a) { id }
             updateDeploymentSettings(attributes: {stacks: $a}) { stacks { jobSpec { namespace } } } }";

@@ -165,7 +165,8 @@ impl App {
             {
                 let defined = self.stack_spec_defined(&spec).await?;
                 check_runs(tool, &defined)?;
-                jobs_allowed(&project, tool, &self.stack_spec_defaulted(project.id, defined).await?)?;
+                let said = self.store.stack_job_defaults(project.id).await?;
+                jobs_allowed(&project, tool, &defined.with_job_defaults(said))?;
             }
             environment_allowed(&project, &inputs.environment)?;
             self.stack_source_allowed(ctx, &project, source).await?;
@@ -283,7 +284,8 @@ impl App {
                 self.get::<Project>(&self.system_ctx(), &ProjectSelector::Id(stack.project_id)).await?;
             let spec = change.spec.as_ref().unwrap_or(&stack.spec);
             let defined = self.stack_spec_defined(spec).await?;
-            jobs_allowed(&project, stack.tool, &self.stack_spec_defaulted(project.id, defined).await?)?;
+            let said = self.store.stack_job_defaults(project.id).await?;
+            jobs_allowed(&project, stack.tool, &defined.with_job_defaults(said))?;
             if let Some(source) = &change.source {
                 self.stack_source_allowed(ctx, &project, source).await?;
             }

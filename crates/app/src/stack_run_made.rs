@@ -71,7 +71,8 @@ impl App {
             steps(stack.tool, &stack.spec.made_by(kind, trigger), kind, phase)?;
         }
         // The clock makes runs as its schedule says.
-        let spec = self.stack_spec_defaulted(stack.project_id, stack.spec.made_by(kind, trigger)).await?;
+        let said = self.store.stack_job_defaults(stack.project_id).await?;
+        let spec = stack.spec.made_by(kind, trigger).with_job_defaults(said);
         let made_of = Stack { spec, ..Stack::clone(stack) };
         let (id, at) = (StackRunId::new(), ctx.now());
         let run = StackRun {

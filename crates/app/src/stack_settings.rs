@@ -7,7 +7,6 @@ use plural_core::access::Scope;
 use plural_core::ids::ProjectId;
 use plural_core::project::Project;
 use plural_core::stack_settings::{JobDefaults, StackSettings};
-use plural_core::stack_spec::StackSpec;
 
 use crate::access::{Admin, Audited, Installation, Read, authorize_installation};
 use crate::app::App;
@@ -78,16 +77,5 @@ impl App {
         let by = by.audited(ctx, "installation.stack_settings");
         self.store.installation_stack_settings_set(by, settings).await?;
         Ok(settings.clone())
-    }
-
-    /// A stack's document with what is said now of its Jobs besides, as the snapshots of runs have it.
-    pub(crate) async fn stack_spec_defaulted(
-        &self,
-        project: ProjectId,
-        spec: StackSpec,
-    ) -> Result<StackSpec> {
-        let defaults = self.store.stack_job_defaults(project).await?;
-        let defaults = if spec.is_checked_only() { defaults.for_nobody() } else { defaults };
-        Ok(StackSpec { job_defaults: Some(defaults).filter(|said| *said != JobDefaults::default()), ..spec })
     }
 }

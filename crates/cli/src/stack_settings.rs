@@ -207,7 +207,7 @@ impl StackDefaultsArgs {
             settings,
             clear,
         } = self;
-        let is_read = settings.is_none();
+        let is_given = clear || settings.is_some();
         let mut given = Given(match settings {
             Some(path) => file::mapping("settings", &path, terminal)?,
             None => Map::new(),
@@ -229,7 +229,7 @@ impl StackDefaultsArgs {
                 given.put_in(&["jobSpec", "resources", of], &name, Some(quantity));
             }
         }
-        Ok((clear || !is_read || !given.0.is_empty()).then_some(Value::Object(given.0)))
+        Ok((is_given || !given.0.is_empty()).then_some(Value::Object(given.0)))
     }
 }
 

@@ -184,8 +184,8 @@ mod tests {
             ..JobSpec::default()
         };
         let told = |own: JobSpec, project: JobSpec, installation: JobSpec| {
-            let job_defaults = Some(JobDefaults { project, installation });
-            let spec = StackSpec { job: own, job_defaults, ..StackSpec::default() };
+            let said = JobDefaults { project, installation };
+            let spec = StackSpec { job: own, ..StackSpec::default() }.with_job_defaults(said);
             limits.refusal("shop", StackTool::Custom, &spec).unwrap_or_default()
         };
         let (nothing, other, fine) = (job(None, None), job(Some("other"), None), job(Some("team-a"), None));

@@ -12,7 +12,6 @@ use crate::ids::{ScmConnectionId, StackId, StackPullRequestId, StackRunId, UserI
 use crate::scm_connection::ScmType;
 use crate::stack::StackTool;
 use crate::stack_run::{RunTrigger, StackRun};
-use crate::stack_settings::JobDefaults;
 use crate::stack_spec::{StackApproval, StackConfiguration, StackSpec};
 
 /// How long a command of a check may take, in seconds: what it loads is code that nobody vouches for, and plans of pull requests wait for it.
@@ -128,7 +127,7 @@ impl StackSpec {
                 ..StackConfiguration::default()
             },
             job: self.job.of_nobody(),
-            job_defaults: self.job_defaults.as_ref().map(JobDefaults::for_nobody),
+            job_defaults: self.job_defaults.as_ref().map(|said| Box::new(said.for_nobody())),
             timeout_seconds: match self.timeout_seconds {
                 0 => CHECK_SECONDS,
                 seconds => seconds.min(CHECK_SECONDS),

@@ -36,7 +36,7 @@ impl StackSettings {
     pub fn check_limits(&self, project: &Project) -> Result<()> {
         let Self { job } = self;
         let defaults = JobDefaults { project: job.clone(), installation: JobSpec::default() };
-        let spec = StackSpec { job_defaults: Some(defaults), ..StackSpec::default() };
+        let spec = StackSpec::default().with_job_defaults(defaults);
         // Without an image of its own it is the agent's, which is limited by nothing.
         let problem = project.limits.of_runs().refusal(project.name.as_str(), StackTool::Custom, &spec);
         problem.map_or(Ok(()), |problem| Err(Error::forbidden(problem)))
@@ -89,6 +89,14 @@ impl JobLevel {
 }
 
 impl StackSpec {
+    /// What a run is made of when this is said of its Job besides.
+    #[must_use]
+    pub fn with_job_defaults(self, said: JobDefaults) -> Self {
+        let said = if self.is_checked_only() { said.for_nobody() } else { said };
+        let job_defaults = (said != JobDefaults::default()).then(|| Box::new(said));
+        Self { job_defaults, ..self }
+    }
+
     /// The Job of its runs: its own over the defaults that it was made with.
     pub fn whole_job(&self) -> JobSpec {
         match &self.job_defaults {
@@ -126,16 +134,16 @@ impl JobSpec {
             requests,
             limits,
         } = self;
-        let said = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let said = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
         let merged = |own: &BTreeMap<String, String>, under: &BTreeMap<String, String>| {
             let mut all = under.clone();
             all.extend(own.clone());
             all
         };
-        let (own, below) = (said(namespace), said(&under.namespace));
+        let (own, below) = (said(namespace.as_deref()), said(under.namespace.as_deref()));
         let is_elsewhere = own.is_some() && own != below;
-        let account =
-            said(service_account).or_else(|| said(&under.service_account).filter(|_| !is_elsewhere));
+        let account = said(service_account.as_deref())
+            .or_else(|| said(under.service_account.as_deref()).filter(|_| !is_elsewhere));
         Self {
             namespace: own.or(below),
             labels: merged(labels, &under.labels),
@@ -170,8 +178,7 @@ mod tests {
     }
 
     fn spec(job: JobSpec, project: JobSpec, installation: JobSpec) -> StackSpec {
-        let job_defaults = Some(JobDefaults { project, installation });
-        StackSpec { job, job_defaults, ..StackSpec::default() }
+        StackSpec { job, ..StackSpec::default() }.with_job_defaults(JobDefaults { project, installation })
     }
 
     #[test]

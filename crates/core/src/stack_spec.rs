@@ -64,7 +64,7 @@ pub struct StackSpec {
     pub preview: Option<RunPreview>,
     /// Of a run: what its project and the installation said of its Job when it was made. A stack has none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub job_defaults: Option<JobDefaults>,
+    pub job_defaults: Option<Box<JobDefaults>>,
 }
 
 /// Who has to agree to a plan.

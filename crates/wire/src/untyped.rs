@@ -140,6 +140,7 @@ operations! {
       requireServiceAccount defaultServiceAccount referenceNamespaces
       runNamespaces runImages planServiceAccount applyServiceAccount moduleSources
     }
+    stackSettings ", stack_settings!(), "
     ", bindings!(), "
   }");
     /// Names of the projects.

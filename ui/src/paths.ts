@@ -60,6 +60,7 @@ export const settingGroups = {
     'pull-requests',
     'pr-instances',
     'stack-definitions',
+    'stack-settings',
   ],
   Access: [
     'projects',

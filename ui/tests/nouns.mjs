@@ -288,6 +288,7 @@ export function nouns(clusters, rows, named) {
       durationMs: 61000,
       insertedAt: ago(at),
     })),
+    deploymentSettings: { stacks: { jobSpec: { labels: { fleet: HOSTILE }, requests: { requests: { cpu: '250m' } } } } },
     passkeys: [{ id: 'pk', name: HOSTILE, insertedAt: ago(99) }],
     savedViews: named('view', (at) => ({
       id: `v${at}`,
@@ -313,6 +314,14 @@ export function nouns(clusters, rows, named) {
       stackRules: [
         { path: 'deletions.rego', rego: `package plural.stacks\n\n# ${HOSTILE}\nwarn contains "read it twice" if { true }\n` },
       ],
+      stackSettings: {
+        jobSpec: {
+          namespace: 'shop-runs',
+          labels: { team: HOSTILE },
+          tolerations: [{ key: 'dedicated', operator: 'Equal', value: 'runs', effect: 'NoSchedule' }],
+          requests: { requests: { cpu: '500m' }, limits: { memory: '1Gi' } },
+        },
+      },
       recordingPolicy: { record: true, keepDays: 90, limitMegabytes: 64, userReaders: [], groupReaders: [] },
       secretHoldings: {
         holdsNone: false,

@@ -393,6 +393,38 @@ async function forms(url) {
   // Rules alone: the limits of the project stay.
   assert.deepEqual(sent('SetProjectRules'), { stackRules: [{ path: 'tags.rego', rego: 'package plural.stacks' }] });
 
+  await change('Jobs of its stacks, where a stack says nothing');
+  await dialog.getByRole('textbox', { name: /^Labels of the nodes/ }).fill('disk=ssd');
+  await dialog
+    .getByRole('textbox', { name: /^Labels/ })
+    .first()
+    .fill('team=shop');
+  await dialog.getByRole('textbox', { name: /^Memory that they may take/ }).fill('');
+  await dialog.getByText(/plural cd projects stack-settings default --settings -/).waitFor();
+  await judge(page, 'a form of the settings of stacks');
+  await save('Change');
+  // All that is said from then on.
+  assert.deepEqual(sent('SayStackSettings'), {
+    jobSpec: {
+      namespace: 'shop-runs',
+      labels: { team: 'shop' },
+      nodeSelector: { disk: 'ssd' },
+      tolerations: [{ key: 'dedicated', operator: 'Equal', value: 'runs', effect: 'NoSchedule' }],
+      resources: { requests: { cpu: '500m' } },
+    },
+  });
+  await page.goto(`${url}/settings/stack-settings`);
+  await settled(page);
+  await change('Jobs of stacks, where neither a stack nor its project says anything');
+  await dialog
+    .getByRole('textbox', { name: /^Labels/ })
+    .first()
+    .fill('');
+  await dialog.getByRole('textbox', { name: /^Processor that they ask for/ }).fill('');
+  await dialog.getByText('plural cd settings stacks --clear').waitFor();
+  await save('Change');
+  assert.deepEqual(sent('SayStackSettingsOfAll'), { stacks: {} });
+
   await page.goto(`${url}/settings/stack-definitions/definition-0`);
   await settled(page);
   await page.getByRole('button', { name: 'Change', exact: true }).click();

@@ -90,6 +90,7 @@ mod stack_pull_request;
 mod stack_run;
 mod stack_run_plan;
 mod stack_run_step;
+mod stack_settings;
 mod stack_spec;
 mod stack_spec_input;
 mod stack_state;
@@ -187,6 +188,7 @@ part! { StackQueries, StackMutations:
     stack_exec(mutation StackExecMutation);
     stack_pull_request(mutation StackPullRequestMutation);
     stack_run(query StackRunQuery; mutation StackRunMutation);
+    stack_settings(query StackSettingsQuery; mutation StackSettingsMutation);
     stack_state(query StackStateQuery; mutation StackStateMutation);
 }
 

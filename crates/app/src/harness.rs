@@ -179,6 +179,8 @@ impl App {
         let OpenInputs { environment, files, taken } = self.run_inputs_of(&by.run).await?;
         let mut spec = snapshot.spec.clone();
         spec.variables.extend(taken);
+        // Of the Job it is a part of, not of what runs in it.
+        spec.job_defaults = None;
         let RunSource { sha, artifact_digest, folder, .. } = source;
         let plan = by.run.plan.as_ref().filter(|_| by.run.phase == RunPhase::Apply);
         Ok(RunInput {

@@ -141,6 +141,7 @@ mod stack_run_plan;
 pub mod stack_run_policy;
 mod stack_run_turns;
 mod stack_run_watch;
+pub mod stack_settings;
 pub mod stack_state;
 pub mod store;
 mod streams;

@@ -165,7 +165,8 @@ impl App {
             {
                 let defined = self.stack_spec_defined(&spec).await?;
                 check_runs(tool, &defined)?;
-                jobs_allowed(&project, tool, &defined)?;
+                let said = self.store.stack_job_defaults(project.id).await?;
+                jobs_allowed(&project, tool, &defined.with_job_defaults(said))?;
             }
             environment_allowed(&project, &inputs.environment)?;
             self.stack_source_allowed(ctx, &project, source).await?;
@@ -282,7 +283,9 @@ impl App {
             let project =
                 self.get::<Project>(&self.system_ctx(), &ProjectSelector::Id(stack.project_id)).await?;
             let spec = change.spec.as_ref().unwrap_or(&stack.spec);
-            jobs_allowed(&project, stack.tool, &self.stack_spec_defined(spec).await?)?;
+            let defined = self.stack_spec_defined(spec).await?;
+            let said = self.store.stack_job_defaults(project.id).await?;
+            jobs_allowed(&project, stack.tool, &defined.with_job_defaults(said))?;
             if let Some(source) = &change.source {
                 self.stack_source_allowed(ctx, &project, source).await?;
             }

@@ -71,7 +71,9 @@ impl App {
             steps(stack.tool, &stack.spec.made_by(kind, trigger), kind, phase)?;
         }
         // The clock makes runs as its schedule says.
-        let made_of = Stack { spec: stack.spec.made_by(kind, trigger), ..Stack::clone(stack) };
+        let said = self.store.stack_job_defaults(stack.project_id).await?;
+        let spec = stack.spec.made_by(kind, trigger).with_job_defaults(said);
+        let made_of = Stack { spec, ..Stack::clone(stack) };
         let (id, at) = (StackRunId::new(), ctx.now());
         let run = StackRun {
             id,

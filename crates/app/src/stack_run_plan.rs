@@ -139,7 +139,7 @@ impl App {
         if let Some(moved) = state_moved(plan, &stack, run) {
             return Ok(Some(moved));
         }
-        // Commands that somebody gave it are a part of what the run is made of.
+        // Commands that somebody gave it are a part of what the run is made of, and so is what was said of its Job when it was made.
         let defined = match self.stack_spec_defined(&stack.spec).await {
             Ok(spec) => spec,
             Err(Error::Invalid { reason, .. }) => {
@@ -147,8 +147,11 @@ impl App {
             }
             Err(error) => return Err(error),
         };
-        let spec =
-            StackSpec { exec: run.snapshot.spec.exec.clone(), ..defined.made_by(run.kind, run.trigger) };
+        let spec = StackSpec {
+            exec: run.snapshot.spec.exec.clone(),
+            job_defaults: run.snapshot.spec.job_defaults.clone(),
+            ..defined.made_by(run.kind, run.trigger)
+        };
         let made_of = Stack { spec, ..stack };
         let answered = self.run_answered(run).await?;
         let (spec, inputs) = match self.stack_taking(&made_of, run.kind, answered).await? {

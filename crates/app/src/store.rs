@@ -103,6 +103,7 @@ use crate::stack_definition::StackDefinitionStore;
 use crate::stack_drift::StackDriftStore;
 use crate::stack_pull_request::StackPullRequestStore;
 use crate::stack_run::StackRunStore;
+use crate::stack_settings::StackSettingsStore;
 use crate::stack_state::StackStateStore;
 use crate::sync::SyncStore;
 use crate::sync_window::SyncWindowStore;
@@ -127,6 +128,7 @@ stores! {
     sorted: Cluster, Service;
     ProjectStore,
     ProjectStackRulesStore,
+    StackSettingsStore,
     UserStore,
     GroupStore,
     IdentityProviderStore,

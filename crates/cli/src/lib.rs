@@ -100,6 +100,7 @@ mod stack_policy;
 mod stack_pulls;
 mod stack_run_args;
 mod stack_runs;
+mod stack_settings;
 mod stack_states;
 mod stacks;
 mod sync_args;
@@ -372,6 +373,7 @@ async fn cd(mut args: CdArgs, terminal: &mut Terminal<'_>) -> Result<(), CliErro
             apart(move || registration_tokens::run(noun.command, client, terminal)).await
         }
         CdCommand::Roles(noun) => apart(move || roles::run(noun.command, client, terminal)).await,
+        CdCommand::Settings(noun) => apart(move || stack_settings::run(noun.command, client, terminal)).await,
         CdCommand::DataKeys(noun) => apart(move || data_keys::run(noun.command, client, terminal)).await,
         CdCommand::Jobs(noun) => apart(move || jobs::run(noun.command, client, terminal)).await,
     }

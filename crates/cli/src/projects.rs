@@ -16,6 +16,7 @@ use crate::{
     recordings::{self, ProjectRecordingsArgs},
     secret_backends::{self, ProjectSecretBackendArgs},
     stack_policy::{self, ProjectStackRulesArgs},
+    stack_settings::{self, ProjectStackSettingsArgs},
     terminal::Terminal,
 };
 
@@ -36,6 +37,7 @@ pub(crate) enum ProjectCommand {
     Describe(ProjectDescribeArgs),
     Limits(Box<ProjectLimitsArgs>),
     StackRules(ProjectStackRulesArgs),
+    StackSettings(Box<ProjectStackSettingsArgs>),
     Recordings(ProjectRecordingsArgs),
     Secrets(ProjectSecretsArgs),
     SecretBackend(ProjectSecretBackendArgs),
@@ -341,6 +343,7 @@ pub(crate) async fn run(
             output::item(&project, &args.output.output, terminal)
         }
         ProjectCommand::Limits(args) => limits(*args, client, terminal).await,
+        ProjectCommand::StackSettings(args) => stack_settings::of_project(*args, client, terminal).await,
         ProjectCommand::StackRules(args) => stack_policy::rules(args, client, terminal).await,
         ProjectCommand::Recordings(args) => recordings::policy(args, client, terminal).await,
         ProjectCommand::Secrets(args) => data_keys::secrets(args, client, terminal).await,

@@ -103,6 +103,7 @@ pub mod stack_pull_comment;
 pub mod stack_pull_request;
 pub mod stack_reported;
 pub mod stack_run;
+pub mod stack_settings;
 pub mod stack_spec;
 pub mod stack_state;
 pub mod stack_steps;

@@ -84,11 +84,14 @@ impl RunLimits {
             list.is_empty() || list.iter().any(|pattern| matches(pattern, text))
         };
         let ends = format!("project {project} allows for runs");
-        if let Some(namespace) = spec.job.namespace.as_deref().filter(|namespace| !namespace.is_empty())
+        let job = spec.whole_job();
+        if let Some(namespace) = job.namespace.as_deref().filter(|namespace| !namespace.is_empty())
             && !named(namespaces, namespace)
         {
+            let level = spec.job_level(|job| job.namespace.as_ref().is_some_and(|name| !name.is_empty()));
             return Some(format!(
-                "attributes.jobSpec.namespace: {namespace} is not among the namespaces that {ends}: {}",
+                "{}: {namespace} is not among the namespaces that {ends}: {}",
+                level.field("namespace", project),
                 namespaces.join(", ")
             ));
         }
@@ -104,10 +107,12 @@ impl RunLimits {
         if self.is_of_no_job() || (plan_account.is_some() && apply_account.is_some()) {
             return None;
         }
-        spec.job.account().map(|(_, account)| {
+        job.account().map(|(_, account)| {
+            let level =
+                spec.job_level(|job| job.service_account.as_ref().is_some_and(|name| !name.is_empty()));
             format!(
-                "attributes.jobSpec.serviceAccount: the limits of project {project} say as whom runs act, and not as \
-                 {account}"
+                "{}: the limits of project {project} say as whom runs act, and not as {account}",
+                level.field("serviceAccount", project)
             )
         })
     }
@@ -116,6 +121,8 @@ impl RunLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stack_settings::JobDefaults;
+    use crate::stack_spec::JobSpec;
 
     fn list(all: &[&str]) -> Vec<String> {
         all.iter().map(|one| (*one).to_owned()).collect()
@@ -166,5 +173,44 @@ mod tests {
         assert!(told(&limits, &other).unwrap().contains("ghcr.io/opentofu/opentofu"));
         // A custom stack without an image has the agent's own.
         assert_eq!(limits.refusal("shop", StackTool::Custom, &other), None);
+    }
+
+    #[test]
+    fn a_default_is_held_to_them_and_who_said_it_is_told() {
+        let limits = RunLimits { namespaces: list(&["team-*"]), ..RunLimits::default() };
+        let job = |namespace: Option<&str>, account: Option<&str>| JobSpec {
+            namespace: namespace.map(str::to_owned),
+            service_account: account.map(str::to_owned),
+            ..JobSpec::default()
+        };
+        let told = |own: JobSpec, project: JobSpec, installation: JobSpec| {
+            let said = JobDefaults { project, installation };
+            let spec = StackSpec { job: own, ..StackSpec::default() }.with_job_defaults(said);
+            limits.refusal("shop", StackTool::Custom, &spec).unwrap_or_default()
+        };
+        let (nothing, other, fine) = (job(None, None), job(Some("other"), None), job(Some("team-a"), None));
+        assert!(
+            told(nothing.clone(), nothing.clone(), other.clone()).starts_with(
+                "jobSpec.namespace in the stack settings of the installation: other is not among"
+            )
+        );
+        assert!(
+            told(nothing.clone(), other.clone(), fine.clone())
+                .starts_with("jobSpec.namespace in the stack settings of project shop: other is not among")
+        );
+        assert!(
+            told(other.clone(), fine.clone(), fine.clone())
+                .starts_with("attributes.jobSpec.namespace: other")
+        );
+        assert_eq!(told(nothing.clone(), fine.clone(), other.clone()), "");
+        assert_eq!(told(fine, other.clone(), other), "");
+        assert!(
+            told(nothing.clone(), job(Some("team-a"), Some("admin")), nothing.clone())
+                .starts_with("jobSpec.serviceAccount in the stack settings of project shop: the limits")
+        );
+        assert!(
+            told(nothing.clone(), nothing, job(Some("team-a"), Some("admin")))
+                .starts_with("jobSpec.serviceAccount in the stack settings of the installation: the limits")
+        );
     }
 }

@@ -66,6 +66,7 @@ impl StackSpec {
             exec,
             pull_request: _,
             preview,
+            job_defaults,
         } = self;
         if definition_id.is_some() && tool != StackTool::Custom {
             return Err(Error::invalid("attributes.definitionId", "is of CUSTOM stacks only"));
@@ -82,6 +83,9 @@ impl StackSpec {
         if preview.is_some() {
             return Err(Error::invalid("attributes.preview", "is of runs, and not of stacks"));
         }
+        if job_defaults.is_some() {
+            return Err(Error::invalid("attributes.jobDefaults", "is of runs, and not of stacks"));
+        }
         check_path("attributes.workdir", workdir)?;
         check_dependencies(dependencies, variables)?;
         if let Some(policy) = policy {
@@ -95,7 +99,7 @@ impl StackSpec {
         }
         check_approval(approval)?;
         check_configuration(configuration)?;
-        check_job(job)?;
+        job.check()?;
         check_schedules(tool, self)?;
         let drift_commands = drift.as_ref().map_or(&[][..], |drift| drift.commands.as_slice());
         for (field, commands, may_ask) in [
@@ -320,58 +324,67 @@ fn check_word(field: &'static str, text: &str) -> Result<()> {
     Ok(())
 }
 
-fn check_job(job: &JobSpec) -> Result<()> {
-    let JobSpec {
-        namespace,
-        labels,
-        annotations,
-        node_selector,
-        tolerations,
-        service_account,
-        requests,
-        limits,
-    } = job;
-    if let Some(namespace) = namespace {
-        if namespace.parse::<KubeName>().is_err() {
-            return Err(Error::invalid("attributes.jobSpec.namespace", "must be the name of a namespace"));
+impl JobSpec {
+    /// Checks the Job of runs.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], which names the field.
+    pub fn check(&self) -> Result<()> {
+        let Self {
+            namespace,
+            labels,
+            annotations,
+            node_selector,
+            tolerations,
+            service_account,
+            requests,
+            limits,
+        } = self;
+        if let Some(namespace) = namespace {
+            if namespace.parse::<KubeName>().is_err() {
+                return Err(Error::invalid(
+                    "attributes.jobSpec.namespace",
+                    "must be the name of a namespace",
+                ));
+            }
+            if namespace.starts_with("kube-") {
+                return Err(Error::invalid(
+                    "attributes.jobSpec.namespace",
+                    "must not be one of Kubernetes' own: nothing runs there for people",
+                ));
+            }
         }
-        if namespace.starts_with("kube-") {
+        if service_account.as_ref().is_some_and(|account| account.parse::<KubeName>().is_err()) {
             return Err(Error::invalid(
-                "attributes.jobSpec.namespace",
-                "must not be one of Kubernetes' own: nothing runs there for people",
+                "attributes.jobSpec.serviceAccount",
+                "must be the name of an account in the namespace of the runs",
             ));
         }
-    }
-    if service_account.as_ref().is_some_and(|account| account.parse::<KubeName>().is_err()) {
-        return Err(Error::invalid(
-            "attributes.jobSpec.serviceAccount",
-            "must be the name of an account in the namespace of the runs",
-        ));
-    }
-    for (field, map) in [
-        ("attributes.jobSpec.labels", labels),
-        ("attributes.jobSpec.annotations", annotations),
-        ("attributes.jobSpec.nodeSelector", node_selector),
-        ("attributes.jobSpec.requests", requests),
-        ("attributes.jobSpec.limits", limits),
-    ] {
-        let fits = |text: &str| text.len() <= 1024 && !text.chars().any(char::is_control);
-        if map.len() > MAX_ENTRIES
-            || map.iter().any(|(key, value)| key.is_empty() || !fits(key) || !fits(value))
-        {
+        for (field, map) in [
+            ("attributes.jobSpec.labels", labels),
+            ("attributes.jobSpec.annotations", annotations),
+            ("attributes.jobSpec.nodeSelector", node_selector),
+            ("attributes.jobSpec.requests", requests),
+            ("attributes.jobSpec.limits", limits),
+        ] {
+            let fits = |text: &str| text.len() <= 1024 && !text.chars().any(char::is_control);
+            if map.len() > MAX_ENTRIES
+                || map.iter().any(|(key, value)| key.is_empty() || !fits(key) || !fits(value))
+            {
+                return Err(Error::invalid(
+                    field,
+                    format!("must be at most {MAX_ENTRIES}, each with a name and at most 1024 bytes"),
+                ));
+            }
+        }
+        if tolerations.len() > MAX_ENTRIES {
             return Err(Error::invalid(
-                field,
-                format!("must be at most {MAX_ENTRIES}, each with a name and at most 1024 bytes"),
+                "attributes.jobSpec.tolerations",
+                format!("must be at most {MAX_ENTRIES}"),
             ));
         }
+        Ok(())
     }
-    if tolerations.len() > MAX_ENTRIES {
-        return Err(Error::invalid(
-            "attributes.jobSpec.tolerations",
-            format!("must be at most {MAX_ENTRIES}"),
-        ));
-    }
-    Ok(())
 }
 
 pub(crate) fn check_command(field: &'static str, cmd: &str, args: &[String]) -> Result<()> {

@@ -12,7 +12,7 @@ use crate::ids::{ScmConnectionId, StackId, StackPullRequestId, StackRunId, UserI
 use crate::scm_connection::ScmType;
 use crate::stack::StackTool;
 use crate::stack_run::{RunTrigger, StackRun};
-use crate::stack_spec::{JobSpec, StackApproval, StackConfiguration, StackSpec};
+use crate::stack_spec::{StackApproval, StackConfiguration, StackSpec};
 
 /// How long a command of a check may take, in seconds: what it loads is code that nobody vouches for, and plans of pull requests wait for it.
 const CHECK_SECONDS: u64 = 15 * 60;
@@ -115,7 +115,6 @@ impl StackSpec {
             return Self { pull_request: Some(pull), preview: None, actor: None, ..self.clone() };
         }
         let StackConfiguration { image, version, tag, terraform, .. } = self.configuration.clone();
-        let JobSpec { namespace, node_selector, tolerations, requests, limits, .. } = self.job.clone();
         Self {
             workdir: self.workdir.clone(),
             manage_state: false,
@@ -127,7 +126,8 @@ impl StackSpec {
                 terraform,
                 ..StackConfiguration::default()
             },
-            job: JobSpec { namespace, node_selector, tolerations, requests, limits, ..JobSpec::default() },
+            job: self.job.of_nobody(),
+            job_defaults: self.job_defaults.as_ref().map(|said| Box::new(said.for_nobody())),
             timeout_seconds: match self.timeout_seconds {
                 0 => CHECK_SECONDS,
                 seconds => seconds.min(CHECK_SECONDS),

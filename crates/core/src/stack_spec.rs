@@ -11,6 +11,7 @@ use crate::stack_dependency::StackDependency;
 use crate::stack_exec::ExecCommands;
 use crate::stack_policy_rules::StackPolicy;
 use crate::stack_pull_request::RunPullRequest;
+use crate::stack_settings::JobDefaults;
 
 /// What a stack is made of. Its environment and files are sealed, and elsewhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +62,9 @@ pub struct StackSpec {
     /// Of a run that plans a preview: which, and its code. A stack has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<RunPreview>,
+    /// Of a run: what its project and the installation said of its Job when it was made. A stack has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_defaults: Option<Box<JobDefaults>>,
 }
 
 /// Who has to agree to a plan.

@@ -108,6 +108,7 @@ mod stack;
 mod stack_definition;
 mod stack_dependency;
 mod stack_run;
+mod stack_settings;
 mod stack_state;
 mod sync;
 mod sync_report;

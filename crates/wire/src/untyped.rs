@@ -1,4 +1,4 @@
-//! Operations whose variables and answers stay JSON: those behind documents that users write as files.
+//! Operations whose variables and answers stay JSON: those behind documents that users write as files, and settings that they may give so.
 //!
 //! A file names some fields and leaves others alone, and null clears one. A struct for each input would have to tell absent
 //! from null in every field; here the variables are what the file says. [`UNTYPED_DOCUMENTS`] lists the texts, so that a test
@@ -74,6 +74,15 @@ macro_rules! tools {
     };
 }
 
+macro_rules! stack_settings {
+    () => {
+        "{ jobSpec {
+      namespace labels annotations nodeSelector serviceAccount tolerations { key operator value effect }
+      requests { requests { cpu memory } limits { cpu memory } }
+    } }"
+    };
+}
+
 macro_rules! bindings {
     () => {
         "readBindings { user { email } group { name } } writeBindings { user { email } group { name } }"
@@ -87,7 +96,7 @@ macro_rules! page {
 }
 
 macro_rules! operations {
-    ($($(#[$doc:meta])* $name:ident($kind:ident, $field:literal) -> $data:ty = $variables:literal, $body:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident($kind:ident, $field:literal) -> $data:ty = $variables:tt, $body:expr;)*) => {
         $(
             $(#[$doc])*
             ///
@@ -108,7 +117,7 @@ macro_rules! operations {
                 const KIND: OperationKind = OperationKind::$kind;
                 const FIELD: &'static str = $field;
                 const DOCUMENT: &'static str =
-                    concat!(operations!(@$kind), " ", stringify!($name), "(", $variables, ") {\n  ", $body, "\n}");
+                    concat!(operations!(@$kind), " ", stringify!($name), operations!(@variables $variables), " {\n  ", $body, "\n}");
             }
         )*
 
@@ -117,6 +126,8 @@ macro_rules! operations {
     };
     (@Query) => { "query" };
     (@Mutation) => { "mutation" };
+    (@variables "") => { "" };
+    (@variables $variables:tt) => { concat!("(", $variables, ")") };
 }
 
 operations! {
@@ -129,6 +140,7 @@ operations! {
       requireServiceAccount defaultServiceAccount referenceNamespaces
       runNamespaces runImages planServiceAccount applyServiceAccount moduleSources
     }
+    stackSettings ", stack_settings!(), "
     ", bindings!(), "
   }");
     /// Names of the projects.
@@ -145,6 +157,24 @@ operations! {
     /// Limits the services of a project.
     LimitProject(Mutation, "setProjectLimits") -> Value = "$projectId: ID!, $attributes: ProjectLimitsAttributes!",
         "setProjectLimits(projectId: $projectId, attributes: $attributes) { id }";
+    /// What the stacks of a project have where they say nothing themselves.
+    ReadProjectStackSettings(Query, "project") -> Value = "$id: ID!",
+        concat!("project(id: $id) { stackSettings ", stack_settings!(), " }");
+    /// Sets it, in place of what was said before.
+    SetProjectStackSettings(Mutation, "setProjectStackSettings") -> Value =
+        "$projectId: ID!, $attributes: StackSettingsAttributes!",
+        concat!(
+            "setProjectStackSettings(projectId: $projectId, attributes: $attributes) { stackSettings ",
+            stack_settings!(),
+            " }"
+        );
+    /// Settings of the installation.
+    ReadDeploymentSettings(Query, "deploymentSettings") -> Value = "",
+        concat!("deploymentSettings { stacks ", stack_settings!(), " }");
+    /// Changes them; what is absent stays.
+    ChangeDeploymentSettings(Mutation, "updateDeploymentSettings") -> Value =
+        "$attributes: DeploymentSettingsAttributes!",
+        concat!("updateDeploymentSettings(attributes: $attributes) { stacks ", stack_settings!(), " }");
 
     /// One cluster as a document.
     ReadCluster(Query, "cluster") -> Value = "$id: ID, $handle: String", concat!(

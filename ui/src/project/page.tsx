@@ -19,6 +19,7 @@ import type { Columns } from '../parts/table';
 import { Ago, Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { KeyTable } from '../datakey/table';
+import { ProjectStackSettings } from '../stacksettings/project';
 import { StackRules } from './rules';
 
 const Project = graphql(/* GraphQL */ `
@@ -450,6 +451,7 @@ export function One({ id: name }: { id: string }) {
               </Empty>
             )}
           </Panel>
+          <ProjectStackSettings id={project.id} name={project.name} />
           <StackRules id={project.id} name={project.name} />
           <Panel
             title="Recordings of shells"

@@ -16,6 +16,7 @@ export const titles: Record<Setting, string> = {
   repositories: 'Git repositories',
   'helm-repositories': 'Chart repositories',
   'stack-definitions': 'Stack definitions',
+  'stack-settings': 'Stack settings',
   'scm-connections': 'Connections to git hosts',
   'scm-webhooks': 'Webhooks of git hosts',
   'pr-governances': 'Governances of pull requests',
@@ -65,6 +66,9 @@ export const pages: Record<Setting, Pages> = {
   'stack-definitions': {
     List: lazy(async () => ({ default: (await import('../stackdefinition/page')).List })),
     One: lazy(async () => ({ default: (await import('../stackdefinition/page')).One })),
+  },
+  'stack-settings': {
+    List: lazy(async () => ({ default: (await import('../stacksettings/page')).List })),
   },
   'scm-connections': {
     List: lazy(async () => ({ default: (await import('../scmconnection/page')).List })),

@@ -165,8 +165,13 @@ function parts({ projects, repositories, clusters, definitions }: Known): Part[]
           options: clusters.map((one) => ({ value: one.id, label: one.handle ?? one.id })),
           when: isRun,
         },
-        { name: 'namespace', label: 'Namespace of its Jobs', hint: 'plural-runs when empty', when: isRun },
-        { name: 'account', label: 'ServiceAccount of its Jobs', hint: 'The agent’s choice when empty', when: isRun },
+        {
+          name: 'namespace',
+          label: 'Namespace of its Jobs',
+          hint: 'As its project says when empty, else plural-runs',
+          when: isRun,
+        },
+        { name: 'account', label: 'ServiceAccount of its Jobs', hint: 'As its project says when empty', when: isRun },
       ],
     },
     {

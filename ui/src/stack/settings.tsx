@@ -450,7 +450,12 @@ function Job({ stack }: { stack: StackOne }) {
           unless={leaves(stack)}
           explains={`The Kubernetes Job of each run. The limits of the project hold: what they forbid is refused, by the console and by the agent. ${follows(stack)}`}
           fields={[
-            { name: 'namespace', label: 'Namespace', initial: job?.namespace ?? '', hint: 'plural-runs when empty' },
+            {
+              name: 'namespace',
+              label: 'Namespace',
+              initial: job?.namespace ?? '',
+              hint: 'As its project and the installation say when empty, else plural-runs',
+            },
             { name: 'account', label: 'ServiceAccount', initial: job?.serviceAccount ?? '' },
             { name: 'labels', label: 'Labels', kind: 'area', initial: lines(job?.labels), hint: 'team=shop, one a line' },
             { name: 'nodes', label: 'Labels of its node', kind: 'area', initial: lines(job?.nodeSelector) },
@@ -467,8 +472,8 @@ function Job({ stack }: { stack: StackOne }) {
     >
       <Facts
         facts={[
-          ['Namespace', <Name key="ns" of={job?.namespace ?? 'plural-runs'} />],
-          ['ServiceAccount', <Name key="sa" of={job?.serviceAccount ?? 'the agent’s choice'} />],
+          ['Namespace', <Name key="ns" of={job?.namespace ?? 'as its project says'} />],
+          ['ServiceAccount', <Name key="sa" of={job?.serviceAccount ?? 'as its project says'} />],
           ['Labels', lines(job?.labels) !== '' && <Name of={lines(job?.labels).replaceAll('\n', ', ')} />],
           ['Nodes with', lines(job?.nodeSelector) !== '' && <Name of={lines(job?.nodeSelector).replaceAll('\n', ', ')} />],
           [

@@ -155,6 +155,7 @@ export const pages = [
   { name: 'user', area: 'access', path: '/settings/users/ada@example.com', ...ONCE },
   { name: 'tokens', area: 'access', path: '/settings/tokens', ...MAIN },
   { name: 'security', area: 'access', path: '/settings/security', ...ONCE },
+  { name: 'stack-defaults', area: 'settings', path: '/settings/stack-settings', ...ONCE },
   { name: 'audit', area: 'audit', path: '/audit', ...WALKED },
   { name: 'audit-filtered', area: 'audit', path: '/audit?action=service.*&noun=service', ...ONCE },
   { name: 'repositories', area: 'settings', path: '/settings/repositories', ...WALKED },

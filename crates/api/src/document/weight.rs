@@ -54,7 +54,7 @@ const NOTHING: [&str; 7] = [
     "Taint",
 ];
 /// Fields that cost more than a look-up, or hold up to a megabyte that is read before it can be counted.
-const COSTLY: [(&str, &str, u64); 40] = [
+const COSTLY: [(&str, &str, u64); 41] = [
     ("FleetPlan", "reach", 100),
     ("RootQueryType", "auditVerify", 2_000),
     ("RootQueryType", "healthChanges", 500),
@@ -84,6 +84,7 @@ const COSTLY: [(&str, &str, u64); 40] = [
     ("InfrastructureStack", "pullRequests", 100),
     ("ServiceImport", "outputs", 50),
     ("Project", "stackRules", 50),
+    ("Project", "stackSettings", 50),
     ("StackRun", "output", 50),
     ("StackRun", "violations", 100),
     ("StackRun", "cost", 100),

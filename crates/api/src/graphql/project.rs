@@ -22,6 +22,7 @@ use super::{
     secret_backend::{SecretStorage, storage_of},
     shared::{PolicyBindingAttributes, RbacAttributes},
     stack_policy::StackRule,
+    stack_settings::{StackSettings, settings_of},
 };
 
 /// A part of the fleet with its own readers, writers and administrators.
@@ -77,6 +78,11 @@ impl Project {
             Ok(limited(ctx, rules.into_iter().map(StackRule::from)))
         })
         .await
+    }
+
+    /// What its stacks have where they say nothing themselves.
+    async fn stack_settings(&self, ctx: &Context<'_>) -> Nullable<StackSettings> {
+        nullable(settings_of(ctx, self.0.id)).await
     }
 
     /// Whether shells in its clusters are recorded, and who may read that.

@@ -186,7 +186,7 @@ impl InfrastructureStack {
         self.0.spec.configuration.clone().into()
     }
 
-    /// The Kubernetes Job of a run.
+    /// The Kubernetes Job of a run, as far as the stack itself says it: the rest its project says, and the installation.
     async fn job_spec(&self) -> Option<JobGateSpec> {
         Some(self.0.spec.job.clone().into())
     }

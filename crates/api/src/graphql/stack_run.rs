@@ -346,9 +346,9 @@ impl StackRun {
         self.0.snapshot.spec.configuration.clone().into()
     }
 
-    /// The Kubernetes Job of the run.
+    /// The Kubernetes Job of the run: as its stack, its project and the installation said it when the run was made.
     async fn job_spec(&self) -> Option<JobGateSpec> {
-        Some(self.0.snapshot.spec.job.clone().into())
+        Some(self.0.snapshot.spec.whole_job().into())
     }
 
     /// Where its Job is; absent before there is one.

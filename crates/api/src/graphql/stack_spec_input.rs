@@ -459,7 +459,7 @@ impl AnsibleConfigurationAttributes {
 }
 
 impl GateJobAttributes {
-    fn over(self, is: &mut JobSpec) -> Result<()> {
+    pub(super) fn over(self, is: &mut JobSpec) -> Result<()> {
         let Self {
             namespace,
             raw,

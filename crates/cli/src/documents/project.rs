@@ -1,12 +1,15 @@
 //! Documents of projects, and the bindings that several kinds have.
 
-use plural_wire::{ChangeProject, LimitProject, MakeProject, ReadProject, RemoveProject};
+use plural_wire::{
+    ChangeProject, LimitProject, MakeProject, ReadProject, RemoveProject, SetProjectStackSettings,
+};
 use serde_json::{Value, json};
 
 use super::{
     console::{Console, text, there},
     kind::{Info, Kind},
     schema::{Field, Support, Type, field, refused},
+    stack_fields::{JOB, told_job},
     state::{State, below, picked, sorted},
     thing::{Desired, Live},
 };
@@ -32,8 +35,16 @@ const FIELDS: &[Field] = &[
     ),
     field("limits", Type::Fields(LIMITS), "What its services may touch. * stands for any run of characters.")
         .added(),
+    field(
+        "stackSettings",
+        Type::Fields(STACK_SETTINGS),
+        "What its stacks have where they say nothing themselves.",
+    )
+    .added(),
     RECONCILIATION,
 ];
+
+const STACK_SETTINGS: &[Field] = &[field("jobSpec", Type::Fields(JOB), "The Kubernetes Jobs of their runs.")];
 
 const LIMITS: &[Field] = &[
     field("namespaces", Type::Texts, "Namespaces that may be written to."),
@@ -133,6 +144,9 @@ pub(super) async fn read(key: &str, console: &mut Console<'_>) -> Result<Option<
         return Ok(None);
     };
     let mut state = picked(&answer, &["name", "description", "limits"]);
+    if let Some(job) = answer.pointer("/stackSettings/jobSpec").filter(|job| job.is_object()) {
+        state.insert("stackSettings".into(), json!({"jobSpec": told_job(job)}));
+    }
     state.insert("bindings".into(), bindings(&answer));
     Ok(Some(Live::new(Kind::Project, key, &answer, &state)))
 }
@@ -149,6 +163,11 @@ pub(super) async fn make(
         let id = text(&made, "id");
         console.send(LimitProject(json!({"projectId": id, "attributes": limits}))).await?;
     }
+    // They are held to the limits.
+    if let Some(settings) = state.get("stackSettings") {
+        let id = text(&made, "id");
+        console.send(SetProjectStackSettings(json!({"projectId": id, "attributes": settings}))).await?;
+    }
     Ok(made)
 }
 
@@ -161,6 +180,7 @@ pub(super) async fn change(
     let without = |state: &State| {
         let mut state = state.clone();
         state.remove("limits");
+        state.remove("stackSettings");
         state
     };
     if without(&live.state) != without(merged) {
@@ -171,6 +191,11 @@ pub(super) async fn change(
     if live.state.get("limits") != merged.get("limits") {
         let limits = merged.get("limits").cloned().unwrap_or_else(|| json!({}));
         console.send(LimitProject(json!({"projectId": live.id, "attributes": limits}))).await?;
+    }
+    if live.state.get("stackSettings") != merged.get("stackSettings") {
+        let settings = merged.get("stackSettings").cloned().unwrap_or_else(|| json!({}));
+        let set = json!({"projectId": live.id, "attributes": settings});
+        console.send(SetProjectStackSettings(set)).await?;
     }
     Ok(Value::Null)
 }

@@ -12,7 +12,7 @@ use super::{
     project::{bind, bindings, id_attribute},
     rendering,
     service::neat,
-    stack_fields::{STACK, configuration, job, neat_steps, steps},
+    stack_fields::{STACK, configuration, job, neat_steps, steps, told_job},
     state::{Hidden, State, below, picked},
     thing::{Desired, Live},
 };
@@ -208,10 +208,7 @@ pub(super) async fn read(key: &str, console: &mut Console<'_>) -> Result<Option<
         state.insert("drift".into(), drift.into());
     }
     if let Some(job) = answer.get("jobSpec").filter(|job| job.is_object()) {
-        let simple = ["namespace", "labels", "annotations", "nodeSelector", "tolerations", "serviceAccount"];
-        let mut fields = picked(job, &simple);
-        fields.extend(job.get("requests").map(|resources| ("resources".to_owned(), resources.clone())));
-        state.insert("jobSpec".into(), fields.into());
+        state.insert("jobSpec".into(), told_job(job).into());
     }
     if let Some(policy) = answer.get("policyEngine").filter(|policy| policy.is_object()) {
         let mut fields = picked(policy, &["type", "customPolicies", "maxSeverity", "git"]);

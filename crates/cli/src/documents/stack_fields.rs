@@ -7,7 +7,7 @@ use super::{
     project::{BINDINGS, RECONCILIATION},
     rendering::GIT,
     schema::{Field, Type, field, refused},
-    state::{State, below},
+    state::{State, below, picked},
 };
 
 const STAGE: Type = Type::Word(&["INIT", "PLAN", "VERIFY", "APPLY", "DESTROY"]);
@@ -144,8 +144,8 @@ const TOLERATIONS: &[Field] = &[
     refused("tolerationSeconds", "a run ends by itself; leave it out"),
 ];
 
-const JOB: &[Field] = &[
-    field("namespace", Type::Text, "Its namespace; plural-runs when absent."),
+pub(super) const JOB: &[Field] = &[
+    field("namespace", Type::Text, "Its namespace; as its project says when absent, else plural-runs."),
     field("labels", Type::TextMap, "Labels of the Job and its Pod; all of them."),
     field("annotations", Type::TextMap, "Annotations of the Job and its Pod; all of them."),
     field("nodeSelector", Type::TextMap, "Where it may run; all of it."),
@@ -325,6 +325,14 @@ fn tool(fields: &'static [Field], before: Option<&State>, after: Option<&State>)
         Some((field.name.to_owned(), value))
     };
     fields.iter().filter_map(setting).collect()
+}
+
+/// The Job that the API tells, in the fields of a document.
+pub(super) fn told_job(job: &Value) -> State {
+    let simple = ["namespace", "labels", "annotations", "nodeSelector", "tolerations", "serviceAccount"];
+    let mut fields = picked(job, &simple);
+    fields.extend(job.get("requests").map(|resources| ("resources".to_owned(), resources.clone())));
+    fields
 }
 
 /// The Job of a run as the API takes it, in the same way.

@@ -35,6 +35,7 @@ mod stack_definitions;
 mod stack_documents;
 mod stack_exec;
 mod stack_runs;
+mod stack_settings;
 mod stacks;
 mod sync_windows;
 mod tokens;

@@ -89,7 +89,13 @@ spec: {{url: {repository}}}
 apiVersion: deployments.plural.sh/v1alpha1
 kind: Project
 metadata: {{name: infra}}
-spec: {{name: infra}}
+spec:
+  name: infra
+  stackSettings:
+    jobSpec:
+      labels: {{tier: second}}
+      tolerations: [{{key: runs, operator: Exists}}]
+      resources: {{requests: {{cpu: 50m}}}}
 ---
 apiVersion: v1
 kind: Secret
@@ -172,6 +178,8 @@ async fn stacks_are_applied_once_and_what_is_printed_is_taken_back() {
         "- name: TOKEN",
         "path: certs/ca.pem",
         "requireApproval: true",
+        "tier: second",
+        "cpu: 50m",
     ] {
         assert!(printed.contains(said), "{said}: {printed}");
     }
@@ -216,6 +224,11 @@ apiVersion: deployments.plural.sh/v1alpha1
 kind: StackDefinition
 metadata: {name: dns}
 spec: {configuration: {tag: v2}}
+---
+apiVersion: deployments.plural.sh/v1alpha1
+kind: Project
+metadata: {name: infra}
+spec: {stackSettings: {jobSpec: {labels: null, resources: {limits: {memory: 3Gi}}}}}
 ",
     );
     let diff = s.run("diff -f DIR").await;
@@ -237,6 +250,15 @@ spec: {configuration: {tag: v2}}
     for gone in ["tofu", "policyEngine", "cron:", "REGION", "team: db", "version: "] {
         assert!(!db.replace("apiVersion: ", "").contains(gone), "{gone}: {db}");
     }
+    let settings = s.w.json("cd projects stack-settings infra").await["jobSpec"].clone();
+    assert_eq!(
+        (&settings["labels"], &settings["requests"], &settings["tolerations"][0]["key"]),
+        (
+            &json!({}),
+            &json!({"requests": {"cpu": "50m", "memory": null}, "limits": {"cpu": null, "memory": "3Gi"}}),
+            &json!("runs"),
+        )
+    );
     let dns = s.ok("get stackdef dns -o yaml").await;
     assert!(
         dns.contains("tag: v2") && dns.contains("- push") && dns.contains("requireApproval: true"),

@@ -25,6 +25,7 @@ mod policy;
 mod pulls;
 mod runners;
 mod schedules;
+mod settings;
 mod states;
 mod world;
 

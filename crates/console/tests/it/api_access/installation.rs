@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::table::{ADMINS, Line};
+use super::table::{ADMINS, Line, USERS};
 
 pub(super) const ROWS: &[Line] = &[
     Line {
@@ -34,6 +34,18 @@ pub(super) const ROWS: &[Line] = &[
         expected: ADMINS,
         document: "mutation { rotateInstallationDataKey { id } }",
         variables: |_| json!({}),
+    },
+    Line {
+        field: "deploymentSettings",
+        expected: USERS,
+        document: "{ deploymentSettings { stacks { jobSpec { namespace labels } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "updateDeploymentSettings",
+        expected: ADMINS,
+        document: "mutation ($a: DeploymentSettingsAttributes!) { updateDeploymentSettings(attributes: $a) { stacks { jobSpec { labels } } } }",
+        variables: |_| json!({"a": {"stacks": {"jobSpec": {"labels": {"fleet": "all"}}}}}),
     },
     Line { field: "auditKey", expected: ADMINS, document: "{ auditKey }", variables: |_| json!({}) },
     Line {

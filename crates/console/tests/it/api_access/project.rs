@@ -47,6 +47,12 @@ pub(super) const ROWS: &[Line] = &[
         document: "mutation ($id: ID!) { moveProjectSecrets(projectId: $id, backend: DATABASE) { backend waiting kept { backend values } } }",
         variables: |w| json!({"id": w.project["id"]}),
     },
+    Line {
+        field: "project",
+        expected: MEMBERS_READ,
+        document: "query ($id: ID) { project(id: $id) { id stackSettings { jobSpec { namespace } } } }",
+        variables: |w| json!({"id": w.project["id"]}),
+    },
     // For whom it is, the field decides: the project itself more people may see.
     Line {
         field: "project",
@@ -65,5 +71,11 @@ pub(super) const ROWS: &[Line] = &[
         expected: MEMBERS_WRITE,
         document: "mutation ($id: ID!, $a: ProjectLimitsAttributes!) { setProjectLimits(projectId: $id, attributes: $a) { id limits { namespaces } } }",
         variables: |w| json!({"id": w.project["id"], "a": {"namespaces": ["shop-*"]}}),
+    },
+    Line {
+        field: "setProjectStackSettings",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!, $a: StackSettingsAttributes!) { setProjectStackSettings(projectId: $id, attributes: $a) { id stackSettings { jobSpec { namespace } } } }",
+        variables: |w| json!({"id": w.project["id"], "a": {"jobSpec": {"namespace": "shop-runs"}}}),
     },
 ];

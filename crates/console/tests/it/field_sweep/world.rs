@@ -29,6 +29,7 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("clusters", ""),
     ("customStackRun", "(id: \"$custom\")"),
     ("customStackRuns", ""),
+    ("deploymentSettings", ""),
     ("federatedCredential", "(id: \"$credential\")"),
     ("federatedCredentials", "(userId: \"$machine\")"),
     ("fleetPlan", "(id: \"$fleet\")"),
@@ -506,6 +507,12 @@ impl World {
             "files": [{"path": "key.pem", "content": canaries.plant("file of a stack")}],
         });
         let stack = made(create, json!({"a": stack})).await;
+        let job =
+            json!({"jobSpec": {"namespace": "runs", "labels": {"a": "b"}, "tolerations": [{"key": "a"}]}});
+        let settings = "mutation ($p: ID!, $a: StackSettingsAttributes!) {
+            setProjectStackSettings(projectId: $p, attributes: $a) { id }
+            updateDeploymentSettings(attributes: {stacks: $a}) { stacks { jobSpec { namespace } } } }";
+        admin.data(settings, json!({"p": t.project, "a": job})).await;
         let definition = "mutation { createStackDefinition(attributes: {name: \"deploy\", description: \"for all\", steps: [{cmd: \"make\", args: [\"-k\"]}], deleteSteps: [{cmd: \"undo\"}]}) { id } }";
         made(definition, json!({})).await;
         let create =

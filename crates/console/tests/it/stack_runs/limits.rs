@@ -12,7 +12,7 @@ const LIMIT: &str =
     "mutation ($id: ID!, $a: ProjectLimitsAttributes!) { setProjectLimits(projectId: $id, attributes: $a) {
   limits { runNamespaces runImages planServiceAccount applyServiceAccount moduleSources } } }";
 
-async fn limit(w: &World, limits: Value) -> Value {
+pub(super) async fn limit(w: &World, limits: Value) -> Value {
     let answer = w.t.admin.data(LIMIT, json!({"id": w.t.project, "a": limits})).await;
     answer["setProjectLimits"]["limits"].clone()
 }
@@ -26,7 +26,7 @@ async fn world(database: &TestDatabase, attributes: Value) -> World {
 }
 
 /// Some run failed, and says so.
-async fn fails(w: &World, why: &str) {
+pub(super) async fn fails(w: &World, why: &str) {
     eventually(LONG, async || {
         let runs = w.runs().await;
         let says = |run: &Value| {
@@ -38,7 +38,7 @@ async fn fails(w: &World, why: &str) {
 }
 
 /// The run that waits for its agent.
-async fn pending(w: &World) -> Value {
+pub(super) async fn pending(w: &World) -> Value {
     eventually(LONG, async || {
         let runs = w.runs().await;
         runs.iter().find(|run| run["status"] == "PENDING").cloned().ok_or(format!("{runs:#?}"))

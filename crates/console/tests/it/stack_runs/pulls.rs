@@ -8,6 +8,7 @@ use plural_testkit::{GitRemote, GitServer, ScmDialect, ScmServer, TestDatabase, 
 use serde_json::{Value, json};
 
 use super::policy::{NO_DELETES, planned};
+use super::settings::project_says;
 use super::world::{LONG, World, id_of};
 use crate::api_server::{Answer, Person, TestServer};
 
@@ -250,6 +251,10 @@ async fn a_fork_finds_nothing_of_the_stack_until_its_commit_is_released(database
       planServiceAccount: \"reader\", applyServiceAccount: \"writer\"
     }) { id } }";
     h.w.t.admin.data(limit, json!({"id": h.w.t.project})).await;
+    let said = json!({"jobSpec": {
+        "labels": {"example.org/identity": "use"}, "serviceAccount": "tofu", "nodeSelector": {"disk": "ssd"},
+    }});
+    assert_eq!(project_says(&h.w, said).await.outcome(), "OK");
     let first = h.w.run(1, "PENDING").await;
     let jobs = h.w.t.console.app().agent_run_jobs(&h.w.agent, &[id_of(&first)]).await.unwrap();
     assert_eq!(jobs[0].limits.clone().unwrap().plan_account.as_deref(), Some("reader"));
@@ -264,7 +269,9 @@ async fn a_fork_finds_nothing_of_the_stack_until_its_commit_is_released(database
     let run = h.w.run(2, "PENDING").await;
     let jobs = h.w.t.console.app().agent_run_jobs(&h.w.agent, &[id_of(&run)]).await.unwrap();
     assert_eq!(jobs[0].limits.clone().unwrap().plan_account, None, "it runs as nobody");
-    assert_eq!(jobs[0].run.snapshot.spec.job.service_account, None);
+    let job = jobs[0].run.snapshot.spec.whole_job();
+    assert_eq!((job.service_account, job.labels.len()), (None, 0));
+    assert_eq!(job.node_selector["disk"], "ssd");
     let harness = h.w.take(&run, RunPhase::Plan, 0).await;
     let input = harness.input().await;
     let steps: Vec<String> = input["steps"]

@@ -29,9 +29,12 @@ const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: given}\ndat
 const HIDDEN: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: given}\nstringData:\n  \
     hidden: {{ imports[\"infra\"][\"hidden\"] }}\n";
 
-/// Makes a stack of the folder of its name, whose plans wait for approval. What has no option is in a file; its id.
-async fn create(world: &World, name: &str, options: &str, mut settings: Value) -> anyhow::Result<String> {
-    settings["jobSpec"] = world.place.job_spec();
+/// Makes a stack of the folder of its name, whose plans wait for approval. What has no option is in a file; its id. Where its Jobs run, its
+/// project says.
+async fn create(world: &World, name: &str, options: &str, settings: &Value) -> anyhow::Result<String> {
+    let defaults = world.home.path().join("defaults.json");
+    std::fs::write(&defaults, json!({"jobSpec": world.place.job_spec()}).to_string())?;
+    world.plural(&format!("cd projects stack-settings default --settings {}", defaults.display())).await?;
     let file = world.home.path().join(format!("{name}.json"));
     std::fs::write(&file, settings.to_string())?;
     let line = format!(
@@ -205,7 +208,7 @@ async fn commands_of_a_stack_of_its_own_from_creation_to_destruction(
         "drift": {"commands": [{"cmd": "sh", "args": ["all.sh", "look"]}]},
     });
     let options = format!("--type custom --env WORD=one --env MADE={}", made.display());
-    let stack = create(&world, "infra", &options, settings).await?;
+    let stack = create(&world, "infra", &options, &settings).await?;
     lives(&world, &stack, &made, &json!({"address": "made", "action": "UPDATED"})).await?;
     world.end();
     Ok(())
@@ -253,7 +256,7 @@ async fn ansible_from_creation_to_destruction(database: TestDatabase) -> anyhow:
         ("web/secret.yaml.liquid", HIDDEN),
     ])?;
     let settings = json!({"variables": {"word": "one", "made": made.display().to_string()}});
-    let stack = create(&world, "infra", "--type ansible --delete-playbook undo.yaml", settings).await?;
+    let stack = create(&world, "infra", "--type ansible --delete-playbook undo.yaml", &settings).await?;
     let resource = json!({"address": "localhost", "type": "host", "action": "UPDATED"});
     lives(&world, &stack, &made, &resource).await?;
     world.end();
@@ -291,8 +294,8 @@ async fn opentofu_from_creation_to_destruction_in_order(database: TestDatabase) 
         ("web/secret.yaml.liquid", HIDDEN.to_owned()),
     ])?;
     let options = format!("--tofu --env TF_CLI_CONFIG_FILE={}", tool.display());
-    let infra = create(&world, "infra", &options, json!({})).await?;
-    let app = create(&world, "app", "--tofu --depends-on infra:word", json!({})).await?;
+    let infra = create(&world, "infra", &options, &json!({})).await?;
+    let app = create(&world, "app", "--tofu --depends-on infra:word", &json!({})).await?;
 
     // The one that depends on the other waits for it, and takes what that made.
     let waits = world.planned(&infra, None).await;

@@ -2,6 +2,7 @@
 
 use plural_app::audit_verify::AuditVerify;
 use plural_core::audit::AuditFilter;
+use plural_core::stack_settings::StackSettings;
 use plural_core::{Error, PageArgs};
 
 use super::Case;
@@ -14,6 +15,8 @@ pub(super) fn cases() -> Vec<Case> {
         case!("audit_export", "udddda", w, c => w.door.app.audit_export(c, 0)),
         case!("audit_public_key", "udddda", w, c => std::future::ready(w.door.app.audit_public_key(c))),
         case!("audit_checkpoint_list", "udddda", w, c => w.door.app.audit_checkpoint_list(c, 1)),
+        case!("stack_settings", "uaaaaa", w, c => w.door.app.stack_settings(c)),
+        case!("stack_settings_set", "udddda", w, c => async { w.door.app.stack_settings_set(c, &StackSettings::default()).await }),
         case!("installation_keys", "udddda", w, c => w.door.app.installation_keys(c)),
         case!("installation_keys_rotate", "udddda", w, c => w.door.app.installation_keys_rotate(c)),
         // It tells of a refusal, whoever was refused.

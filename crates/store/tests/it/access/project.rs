@@ -7,6 +7,7 @@ use plural_core::policy::{BindingsChange, Role};
 use plural_core::project::{NewProject, Project, ProjectChange};
 use plural_core::project_limits::ProjectLimits;
 use plural_core::secret_backend::SecretBackend;
+use plural_core::stack_settings::StackSettings;
 use plural_core::{Error, PageArgs, Result};
 
 use super::{Case, World, found, fresh, readable};
@@ -29,6 +30,8 @@ pub(super) fn cases() -> Vec<Case> {
         case!("secret_holdings", "uhddaa", w, c => w.door.app.secret_holdings(c, w.project.id, None)),
         case!("project_stack_rules", "uhaaaa", w, c => w.door.app.project_stack_rules(c, &ProjectSelector::Id(w.project.id))),
         case!("project_stack_rules_set", "uhddaa", w, c => w.door.app.project_stack_rules_set(c, &ProjectSelector::Id(w.project.id), &[])),
+        case!("project_stack_settings", "uhaaaa", w, c => w.door.app.project_stack_settings(c, &ProjectSelector::Id(w.project.id))),
+        case!("project_stack_settings_set", "uhddaa", w, c => w.door.app.project_stack_settings_set(c, &ProjectSelector::Id(w.project.id), &StackSettings::default())),
         case!("project_limits_set", "uhddaa", w, c => w.door.app.project_limits_set(c, &ProjectSelector::Id(w.project.id), &ProjectLimits::default())),
     ]
 }

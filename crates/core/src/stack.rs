@@ -87,6 +87,8 @@ pub struct Stack {
     pub source: Option<StackSource>,
     /// What it is made of.
     pub spec: StackSpec,
+    /// Names and values by which stacks are grouped and found.
+    pub tags: BTreeMap<String, String>,
     /// Neither commits nor the clock make runs.
     pub paused: bool,
     /// How its newest run that was no dry run stands.
@@ -132,6 +134,8 @@ pub struct NewStack {
     pub project_id: Option<ProjectId>,
     /// It cannot be deleted.
     pub protect: bool,
+    /// Names and values by which stacks are grouped and found.
+    pub tags: BTreeMap<String, String>,
     /// Where its code is.
     pub source: Option<StackSource>,
     /// What it is made of.
@@ -151,6 +155,8 @@ pub struct StackChange {
     pub name: Option<Name>,
     /// New protection.
     pub protect: Option<bool>,
+    /// All tags.
+    pub tags: Option<BTreeMap<String, String>>,
     /// Another place of its code, or of its runs.
     pub source: Option<StackSource>,
     /// Another document, whole.

@@ -97,6 +97,7 @@ mod m0120_context_imports;
 mod m0121_pr_instance_parts;
 mod m0122_fleet_plan_merges;
 mod m0124_pull_request_mergers;
+mod m0128_stack_tags;
 #[cfg(test)]
 mod tests;
 
@@ -205,6 +206,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0121_pr_instance_parts::Migration),
             Box::new(m0122_fleet_plan_merges::Migration),
             Box::new(m0124_pull_request_mergers::Migration),
+            Box::new(m0128_stack_tags::Migration),
         ]
     }
 }

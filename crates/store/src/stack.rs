@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use plural_app::access::{Admin, Audited, Grant, Write};
+use plural_app::cluster_facet::TagCount;
 use plural_app::job::NewJob;
 use plural_app::seal::Sealed;
 use plural_app::stack::{Dependents, StackFilter, StackSelector, StackStore, forgets};
@@ -24,7 +25,7 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use crate::convert::{json, parse, to_json, word};
+use crate::convert::{json, parse, tags_json, to_json, word};
 use crate::database::{Database, corrupt};
 use crate::error::{db, gone_or, unique};
 use crate::page::search;
@@ -33,7 +34,7 @@ use crate::stack_state::{self, version};
 use crate::transaction::{self, set};
 use crate::{
     cluster, dependency, policy, project, repository, service_import, stack_definition, stack_dependency,
-    stack_run,
+    stack_run, stack_tag,
 };
 
 pub(crate) mod row {
@@ -84,6 +85,8 @@ pub(crate) mod row {
         pub drift: Option<Json>,
         /// Whoever changed it, as the audit log names them.
         pub changed_as: Option<String>,
+        /// None: it has none.
+        pub tags: Option<Json>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -152,6 +155,7 @@ impl TryFrom<row::Model> for Stack {
             drifted_at,
             drift,
             changed_as,
+            tags,
         } = row;
         Ok(Self {
             id: StackId::from_uuid(id),
@@ -159,6 +163,7 @@ impl TryFrom<row::Model> for Stack {
             name: parse(&name, "a stack's name")?,
             tool: word(StackTool::parse(&tool), "a stack's tool")?,
             protect,
+            tags: tags.map(|tags| json(tags, "a stack's tags")).transpose()?.unwrap_or_default(),
             source,
             spec: spec.map(|spec| json(spec, "what a stack is made of")).transpose()?.unwrap_or_default(),
             paused,
@@ -201,7 +206,7 @@ impl Table for Stack {
     }
 
     fn filter(rows: Select<row::Entity>, filter: &StackFilter) -> Select<row::Entity> {
-        let StackFilter { project_id, q, drifted } = filter;
+        let StackFilter { project_id, q, drifted, tags, any_tag } = filter;
         let mut rows = search(rows, &[row::Column::Name], q.as_deref());
         if let Some(id) = project_id {
             rows = rows.filter(row::Column::ProjectId.eq(id.uuid()));
@@ -210,6 +215,9 @@ impl Table for Stack {
             Some(true) => rows = rows.filter(row::Column::DriftedAt.is_not_null()),
             Some(false) => rows = rows.filter(row::Column::DriftedAt.is_null()),
             None => {}
+        }
+        if !tags.is_empty() {
+            rows = rows.filter(stack_tag::with(tags, *any_tag));
         }
         rows
     }
@@ -313,6 +321,7 @@ impl StackStore for Database {
             name,
             tool,
             protect,
+            tags,
             source,
             spec,
             paused,
@@ -383,8 +392,12 @@ impl StackStore for Database {
             drifted_at: set(None),
             drift: set(None),
             changed_as: set(changed_as.clone()),
+            tags: set((!tags.is_empty()).then(|| tags_json(tags))),
         };
         row.insert(&write.tx).await.map_err(unique("making a stack", UNIQUE))?;
+        if !tags.is_empty() {
+            stack_tag::replace_in_tx(&write, *id, tags).await?;
+        }
         if !spec.dependencies.is_empty() {
             stack_dependency::replace_in_tx(&write, *id, &spec.dependencies).await?;
         }
@@ -402,7 +415,7 @@ impl StackStore for Database {
         grant: Option<&Grant>,
     ) -> Result<()> {
         // What comes in clear is stored as it comes sealed.
-        let StackChange { name, protect, source, spec, environment: _, files: _, paused, bindings: _ } =
+        let StackChange { name, protect, tags, source, spec, environment: _, files: _, paused, bindings: _ } =
             change;
         // A stack takes nothing before it runs.
         let SealedInputs { environment, files, taken: _ } = inputs;
@@ -433,6 +446,9 @@ impl StackStore for Database {
         }
         if let Some(protect) = protect {
             row.protect = set(*protect);
+        }
+        if let Some(tags) = tags {
+            row.tags = set(Some(tags_json(tags)));
         }
         if let Some(source) = source {
             hold_in_tx(&write, source).await?;
@@ -483,6 +499,10 @@ impl StackStore for Database {
         }
         let gone = gone_or("stack", unique("changing a stack", UNIQUE));
         row.update(&write.tx).await.map_err(gone)?;
+        if let Some(tags) = tags {
+            // Its row is locked by now: two that tag it at once come one after the other.
+            stack_tag::replace_in_tx(&write, by.target().id, tags).await?;
+        }
         if let Some(dependencies) = dependencies {
             stack_dependency::replace_in_tx(&write, by.target().id, dependencies).await?;
         }
@@ -493,6 +513,11 @@ impl StackStore for Database {
         write.audit(by.entry()).await?;
         write.stack_changed(by.target().id.uuid(), by.entry().at);
         write.commit().await
+    }
+
+    async fn stack_tags(&self, visible: &Visibility, filter: &StackFilter) -> Result<Vec<TagCount>> {
+        let shown = Stack::filter(row::Entity::find().filter(Stack::visible(visible)), filter);
+        stack_tag::counts_on(&self.reader, shown).await
     }
 
     async fn stack_edges(&self) -> Result<Vec<(StackId, StackId)>> {

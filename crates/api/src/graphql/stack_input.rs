@@ -13,7 +13,7 @@ use plural_specs::Json;
 use super::{
     error::{List, id_in, items, parse, parse_option, unsupported},
     service_input::GitRefAttributes,
-    shared::{PolicyBindingAttributes, RbacAttributes, TagAttributes},
+    shared::{self, PolicyBindingAttributes, RbacAttributes, TagAttributes},
     stack_clock::{ClockAttributes, StackCronAttributes, StackDriftAttributes},
     stack_dependency::StackDependencyAttributes,
     stack_policy::PolicyEngineAttributes,
@@ -50,6 +50,8 @@ pub(crate) struct StackAttributes {
     project_id: Option<ID>,
     /// It cannot be deleted.
     protect: Option<bool>,
+    /// All tags by which it is grouped and found. Replaces the list, and makes no run.
+    tags: List<TagAttributes>,
     /// Neither commits nor the clock nor changes of the stack make runs.
     paused: Option<bool>,
     /// The repository of its code. It, `clusterId` and `git` are given together; a stack without them has a state and no runs.
@@ -113,8 +115,6 @@ pub(crate) struct StackAttributes {
     policy_engine: Option<PolicyEngineAttributes>,
     /// Refused: repositories are fetched as the console's settings say.
     interval: Option<String>,
-    /// Refused: stacks have no tags yet.
-    tags: List<TagAttributes>,
     /// Refused: runs are watched by no metrics yet.
     observable_metrics: List<ObservableMetricAttributes>,
 }
@@ -176,6 +176,7 @@ struct Sorted {
     kind: Option<StackType>,
     project_id: Option<ID>,
     protect: Option<bool>,
+    tags: Option<BTreeMap<String, String>>,
     paused: Option<bool>,
     actor: Option<ID>,
     source: SourceAttributes,
@@ -195,6 +196,7 @@ impl StackAttributes {
             kind,
             project_id,
             protect,
+            tags,
             paused,
             actor,
             source,
@@ -233,6 +235,7 @@ impl StackAttributes {
             tool: kind.into(),
             project_id: id_in("attributes.projectId", project_id.as_deref())?,
             protect: protect.unwrap_or_default(),
+            tags: tags.unwrap_or_default(),
             source: source.over(None)?,
             spec: StackSpec {
                 actor: actor_over(actor.as_ref(), None)?,
@@ -252,6 +255,7 @@ impl StackAttributes {
             kind,
             project_id,
             protect,
+            tags,
             paused,
             actor,
             source,
@@ -280,6 +284,7 @@ impl StackAttributes {
         Ok(StackChange {
             name: parse_option("attributes.name", name.as_deref())?,
             protect,
+            tags: tags.filter(|tags| *tags != of.tags),
             source: source.filter(|source| of.source.as_ref() != Some(source)),
             spec: Some(spec).filter(|spec| *spec != of.spec),
             environment: changed_variables(environment)?,
@@ -296,6 +301,7 @@ impl StackAttributes {
             kind,
             project_id,
             protect,
+            tags,
             paused,
             repository_id,
             cluster_id,
@@ -327,7 +333,6 @@ impl StackAttributes {
             drift,
             policy_engine,
             interval,
-            tags,
             observable_metrics,
         } = self;
         // Clients send empty texts and lists for what was left out.
@@ -353,7 +358,6 @@ impl StackAttributes {
                 interval.is_some_and(|interval| !interval.is_empty()),
                 "is not supported: repositories are fetched as the console's settings say. Leave it out",
             ),
-            ("attributes.tags", filled(tags), "is not supported yet: group stacks by project"),
             (
                 "attributes.observableMetrics",
                 filled(observable_metrics),
@@ -368,6 +372,7 @@ impl StackAttributes {
             kind,
             project_id,
             protect,
+            tags: shared::tags("attributes.tags", tags)?,
             paused,
             actor: actor_id,
             source: SourceAttributes { repository_id, cluster_id, git },

@@ -521,6 +521,7 @@ async fn while_the_release_before_stacks_runs_there_are_none_and_no_key_is_repla
         tool: StackTool::Terraform,
         project_id: Some(project),
         protect: false,
+        tags: BTreeMap::new(),
         source: None,
         spec: StackSpec::default(),
         environment: Vec::new(),

@@ -32,6 +32,7 @@ async fn beside(ground: &Ground, name: &str, upstream: &[StackId]) -> Stack {
         tool: ground.stack.tool,
         project_id: None,
         protect: false,
+        tags: std::collections::BTreeMap::new(),
         source: ground.stack.source.clone(),
         spec: on(upstream),
         environment: Vec::new(),

@@ -73,6 +73,7 @@ impl Ground {
             tool: StackTool::Terraform,
             project_id: None,
             protect: false,
+            tags: BTreeMap::new(),
             source: Some(StackSource {
                 repository_id: repository.id,
                 git: GitRef::new("main", "infra", &[]).unwrap(),

@@ -44,6 +44,7 @@ fn new(w: &World<'_>) -> NewStack {
         tool: StackTool::Terraform,
         project_id: Some(w.project.id),
         protect: false,
+        tags: BTreeMap::new(),
         source: None,
         spec: StackSpec::default(),
         environment: Vec::new(),

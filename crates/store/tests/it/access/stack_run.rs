@@ -73,6 +73,7 @@ pub(super) async fn sourced(w: &World<'_>) -> Stack {
         tool: StackTool::Terraform,
         project_id: Some(w.project.id),
         protect: false,
+        tags: BTreeMap::new(),
         source: Some(StackSource {
             repository_id: w.repository.id,
             git: GitRef::new("main", "infra", &[]).unwrap(),

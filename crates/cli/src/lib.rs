@@ -101,6 +101,7 @@ mod stack_pulls;
 mod stack_run_args;
 mod stack_runs;
 mod stack_states;
+mod stack_tags_args;
 mod stacks;
 mod sync_args;
 mod sync_described;

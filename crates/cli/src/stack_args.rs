@@ -16,6 +16,7 @@ use crate::{
     stack_check_args::StackChecksArgs,
     stack_definitions,
     stack_given::Given,
+    stack_tags_args::StackTagsArgs,
     terminal::Terminal,
 };
 
@@ -70,6 +71,9 @@ pub(crate) struct StackSettingsArgs {
     /// Cluster whose agent starts its runs: handle or id
     #[arg(long, value_name = "CLUSTER")]
     pub(crate) cluster: Option<ClusterKey>,
+
+    #[command(flatten)]
+    pub(crate) tags: StackTagsArgs,
 
     /// Folder below --folder in which the tool runs
     #[arg(long, value_name = "FOLDER")]
@@ -226,6 +230,7 @@ pub(crate) async fn attributes(
         git_ref,
         git_folder,
         cluster,
+        tags,
         workdir,
         manage_state,
         tofu,
@@ -263,6 +268,7 @@ pub(crate) async fn attributes(
         None => Map::new(),
     });
     checks.put(&mut given);
+    tags.put(&mut given);
     given.put("manageState", manage_state);
     if let Some(repository) = repository {
         given.put("repositoryId", Some(repository.get(client).await?.id));

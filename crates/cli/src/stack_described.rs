@@ -23,6 +23,9 @@ pub(crate) fn words(known: &StackDetails) -> String {
     line("Id", &or_dash(Some(&stack.id)));
     line("Project", &or_dash(stack.project.as_ref().map(|project| project.name.as_str())));
     line("Type", stack.kind.as_str());
+    for tag in stacks::tags(stack) {
+        line("Tag", &or_dash(Some(&tag)));
+    }
     line("Protected", if stack.protect { "yes" } else { "no" });
     line("Age", &age(stack.inserted_at, now));
     if let Some(git) = &stack.git {

@@ -6,7 +6,7 @@ use plural_wire::{ChangeStack, DeleteStack, DetachStack, FindUser, MakeStack, Re
 use serde_json::{Value, json};
 
 use super::{
-    cluster::changed,
+    cluster::{changed, tag_list, tags},
     console::{Console, text, there},
     kind::{Info, Kind},
     project::{bind, bindings, id_attribute},
@@ -178,6 +178,7 @@ pub(super) async fn read(key: &str, console: &mut Console<'_>) -> Result<Option<
         "cron",
     ];
     let mut state = picked(&answer, &simple);
+    state.insert("tags".into(), tags(&answer));
     for name in ["approvalExpiry", "timeout"] {
         let span = text(&answer, name).and_then(|text| text.parse::<Seconds>().ok());
         state.extend(span.map(|span| (name.to_owned(), json!(span))));
@@ -322,6 +323,7 @@ async fn attributes(
             },
             "dependencies" => (name, dependencies(value.as_ref(), console).await?),
             "policyEngine" => (name, policy(below(state, name), console).await?),
+            "tags" => (name, tag_list(state)),
             "environment" => (name, environment(desired)),
             "files" => (name, files(desired)),
             "configuration" => (name, configuration(below(was, name), below(state, name))),

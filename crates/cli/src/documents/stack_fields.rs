@@ -189,6 +189,7 @@ pub(super) const STACK: &[Field] = &[
         Type::Reference(Kind::Project),
         "Where it belongs; the default project when absent. It cannot change.",
     ),
+    field("tags", Type::TextMap, "Tags by which it is grouped and found; all of them."),
     field(
         "repositoryRef",
         Type::Reference(Kind::GitRepository),
@@ -254,7 +255,6 @@ pub(super) const STACK: &[Field] = &[
     refused("interval", "repositories are fetched as the console's settings say; leave it out"),
     refused("scmConnectionRef", "a stack has no connection of its own; give the repository its credentials"),
     refused("observableMetrics", "runs are watched by no metrics; leave it out, and approve plans by hand"),
-    refused("tags", "stacks have no tags; group them by project"),
     refused("agentId", "agents of AI are not supported; leave it out"),
     RECONCILIATION,
 ];

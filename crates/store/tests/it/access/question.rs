@@ -428,6 +428,7 @@ pub(super) const UNASKED: &[&str] = &[
     "stack_definition_create",
     "stack_definition_delete",
     "stack_definition_update",
+    "stack_tags",
     "service_projects",
     "service_statuses",
     "managed_namespace_list_of_cluster",

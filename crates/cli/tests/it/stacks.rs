@@ -219,11 +219,12 @@ async fn tags_are_given_and_looked_for() {
     let mut tagged = stack(&json!(0));
     tagged["tags"] = json!([{"name": "stage", "value": "prod"}, {"name": "team", "value": "shop"}]);
     let page = json!({"pageInfo": {"hasNextPage": false, "endCursor": null}, "edges": [{"node": tagged}]});
-    let server = server(json!(0)).await.data("ListInfrastructureStacks", "infrastructureStacks", &page).data(
-        "GetStackDetails",
-        "infrastructureStack",
-        &details(&tagged),
-    );
+    let server = Server::start()
+        .await
+        .data("ListInfrastructureStacks", "infrastructureStacks", &page)
+        .data("GetStackDetails", "infrastructureStack", &details(&tagged))
+        .data("CreateStack", "createStack", &tagged)
+        .data("UpdateStack", "updateStack", &tagged);
     let person = Person::of(&server.url);
     let listed = person.run("cd stacks list --tag stage=prod --tag team=shop -o wide").await;
     assert!(listed.code == 0 && listed.out.contains("stage=prod,team=shop"), "{listed:?}");

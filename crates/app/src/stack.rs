@@ -119,12 +119,14 @@ pub trait StackStore: Send + Sync + 'static {
     ) -> Result<()>;
     /// Changes a stack. What of its environment and files changes comes sealed in `inputs`, and not in the change; what is absent there
     /// stays. Where its source, its spec or a part of `inputs` is given, whoever asks is the one who last changed what it is made of.
+    /// What follows is enqueued with it.
     async fn stack_update(
         &self,
         by: Audited<'_, Stack, Write>,
         change: &StackChange,
         inputs: &SealedInputs,
         grant: Option<&Grant>,
+        follows: &[NewJob],
     ) -> Result<()>;
     /// How many of the stacks that a filter shows have each tag: the [`crate::cluster_facet::MOST_VALUES`] most frequent, the first first.
     async fn stack_tags(&self, visible: &Visibility, filter: &StackFilter) -> Result<Vec<TagCount>>;
@@ -168,6 +170,7 @@ impl App {
             protect,
             tags,
             source,
+            follow,
             mut spec,
             environment,
             files,
@@ -188,6 +191,7 @@ impl App {
             environment_allowed(&project, &inputs.environment)?;
             self.stack_source_allowed(ctx, &project, source).await?;
         }
+        Box::pin(self.stack_follow_allowed(ctx, project.id, source.as_ref(), (follow, None))).await?;
         self.stack_policy_allowed(ctx, &project, spec.policy.as_ref()).await?;
         if spec.job.account().is_some() {
             self.stack_account_allowed(ctx, project.id).await?;
@@ -217,6 +221,7 @@ impl App {
             protect,
             tags,
             source,
+            follow,
             spec,
             paused: false,
             status: None,
@@ -265,6 +270,12 @@ impl App {
         }
         if let Some(tags) = &change.tags {
             check_tags("attributes.tags", tags)?;
+        }
+        if change.follow.is_some() || change.source.is_some() {
+            let source = change.source.as_ref().or(stack.source.as_ref());
+            let follow = change.follow.unwrap_or(stack.follow);
+            let was = stack.follow.connection_id;
+            Box::pin(self.stack_follow_allowed(ctx, stack.project_id, source, (follow, was))).await?;
         }
         if let Some(spec) = &change.spec {
             spec.check(stack.tool)?;
@@ -341,14 +352,17 @@ impl App {
             taken: None,
         };
         let was = (stack.source.clone(), self.stack_inputs_digest(&stack, &before)?, stack.paused);
-        self.store.stack_update(stack.audited(ctx, "stack.update"), change, &sealed, grant.as_ref()).await?;
+        let moved = Box::pin(self.stack_pulls_moved(&stack, change)).await?;
+        let by = stack.audited(ctx, "stack.update");
+        self.store.stack_update(by, change, &sealed, grant.as_ref(), &moved).await?;
+        let follows_otherwise = change.follow.is_some();
         let stack = self.authorized::<Stack, Write>(ctx, &selector).await?;
         let is = (stack.source.clone(), self.stack_inputs_digest(&stack, &after)?, stack.paused);
         if makes && !stack.paused && stack.source.is_some() && (&was.0, &was.1) != (&is.0, &is.1) {
             let new = NewRun { kind: RunKind::Apply, trigger: RunTrigger::Spec };
             self.stack_run_of(ctx, &stack, new).await?;
         }
-        if was != is {
+        if was != is || follows_otherwise {
             self.stack_kicks(&stack);
         }
         self.get::<Stack>(ctx, &selector).await

@@ -8,10 +8,12 @@ use plural_app::seal::Sealed;
 use plural_app::stack::{Dependents, StackFilter, StackSelector, StackStore, forgets};
 use plural_app::stack_run::{MadeRun, SealedInputs};
 use plural_core::access::Visibility;
-use plural_core::ids::{ClusterId, ProjectId, RepositoryId, StackId, StateVersionId, UserId};
+use plural_core::ids::{
+    ClusterId, ProjectId, RepositoryId, ScmConnectionId, StackId, StateVersionId, UserId,
+};
 use plural_core::policy::PolicyNoun;
 use plural_core::project::Project;
-use plural_core::stack::{Stack, StackChange, StackSource, StackTool};
+use plural_core::stack::{Stack, StackChange, StackFollow, StackSource, StackTool};
 use plural_core::stack_cron::Clockwork;
 use plural_core::stack_drift::StackWatch;
 use plural_core::stack_run::{RunStatus, StackRun};
@@ -33,8 +35,8 @@ use crate::records::{Guard, Table};
 use crate::stack_state::{self, version};
 use crate::transaction::{self, set};
 use crate::{
-    cluster, dependency, policy, project, repository, service_import, stack_definition, stack_dependency,
-    stack_run, stack_tag,
+    cluster, dependency, policy, project, repository, scm_connection, service_import, stack_definition,
+    stack_dependency, stack_run, stack_tag,
 };
 
 pub(crate) mod row {
@@ -87,6 +89,8 @@ pub(crate) mod row {
         pub changed_as: Option<String>,
         /// None: it has none.
         pub tags: Option<Json>,
+        pub interval_seconds: Option<i32>,
+        pub connection_id: Option<Uuid>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -156,6 +160,8 @@ impl TryFrom<row::Model> for Stack {
             drift,
             changed_as,
             tags,
+            interval_seconds,
+            connection_id,
         } = row;
         Ok(Self {
             id: StackId::from_uuid(id),
@@ -165,6 +171,10 @@ impl TryFrom<row::Model> for Stack {
             protect,
             tags: tags.map(|tags| json(tags, "a stack's tags")).transpose()?.unwrap_or_default(),
             source,
+            follow: StackFollow {
+                interval_seconds: interval_seconds.map(i32::cast_unsigned),
+                connection_id: connection_id.map(ScmConnectionId::from_uuid),
+            },
             spec: spec.map(|spec| json(spec, "what a stack is made of")).transpose()?.unwrap_or_default(),
             paused,
             status: status
@@ -280,6 +290,15 @@ async fn hold_in_tx(write: &transaction::Write<'_>, source: &StackSource) -> Res
     Ok(())
 }
 
+/// The connection through which pull requests of a stack are planned does not go while it comes to the stack.
+async fn hold_connection_in_tx(write: &transaction::Write<'_>, follow: &StackFollow) -> Result<()> {
+    let Some(id) = follow.connection_id else { return Ok(()) };
+    let known = scm_connection::row::Entity::find_by_id(id.uuid());
+    let known = known.lock(LockType::KeyShare).one(&write.tx).await;
+    known.map_err(db("reading a connection"))?.ok_or(Error::not_found("scm connection"))?;
+    Ok(())
+}
+
 /// Refuses to delete what a stack needs. Whoever asks may not know of the stack, so it is not named.
 ///
 /// # Errors
@@ -323,6 +342,7 @@ impl StackStore for Database {
             protect,
             tags,
             source,
+            follow,
             spec,
             paused,
             status: _,
@@ -352,6 +372,7 @@ impl StackStore for Database {
         if let Some(source) = source {
             hold_in_tx(&write, source).await?;
         }
+        hold_connection_in_tx(&write, follow).await?;
         if let Some(definition) = spec.definition_id {
             stack_definition::hold_in_tx(&write, definition).await?;
         }
@@ -393,6 +414,8 @@ impl StackStore for Database {
             drift: set(None),
             changed_as: set(changed_as.clone()),
             tags: set((!tags.is_empty()).then(|| tags_json(tags))),
+            interval_seconds: set(follow.interval_seconds.map(u32::cast_signed)),
+            connection_id: set(follow.connection_id.map(ScmConnectionId::uuid)),
         };
         row.insert(&write.tx).await.map_err(unique("making a stack", UNIQUE))?;
         if !tags.is_empty() {
@@ -413,10 +436,21 @@ impl StackStore for Database {
         change: &StackChange,
         inputs: &SealedInputs,
         grant: Option<&Grant>,
+        follows: &[NewJob],
     ) -> Result<()> {
         // What comes in clear is stored as it comes sealed.
-        let StackChange { name, protect, tags, source, spec, environment: _, files: _, paused, bindings: _ } =
-            change;
+        let StackChange {
+            name,
+            protect,
+            tags,
+            source,
+            follow,
+            spec,
+            environment: _,
+            files: _,
+            paused,
+            bindings: _,
+        } = change;
         // A stack takes nothing before it runs.
         let SealedInputs { environment, files, taken: _ } = inputs;
         let mut write = self.write().await?;
@@ -458,13 +492,17 @@ impl StackStore for Database {
             // Nothing is known of the new place.
             row.source_error = set(None);
         }
-        if source.is_some() || spec.is_some() || is_sealing {
+        if let Some(follow) = follow {
+            hold_connection_in_tx(&write, follow).await?;
+            row.interval_seconds = set(follow.interval_seconds.map(u32::cast_signed));
+            row.connection_id = set(follow.connection_id.map(ScmConnectionId::uuid));
+        }
+        if source.is_some() || follow.is_some() || spec.is_some() || is_sealing {
             // Whoever asks may make of it what they saw, and not take back what somebody else says meanwhile of who has to agree; nor give
             // an actor that somebody names meanwhile another environment.
             let found = lock_in_tx(&write, by.target().id).await?;
-            let found: StackSpec =
-                found.spec.map(|spec| json(spec, "what a stack is made of")).transpose()?.unwrap_or_default();
-            if found != by.target().spec {
+            let found = Stack::try_from(found)?;
+            if found.spec != by.target().spec || found.follow != by.target().follow {
                 return Err(Error::conflict("somebody else changed the stack at the same time: try again"));
             }
         }
@@ -512,6 +550,7 @@ impl StackStore for Database {
         policy::grant_in_tx(&write, grant).await?;
         write.audit(by.entry()).await?;
         write.stack_changed(by.target().id.uuid(), by.entry().at);
+        write.enqueue(follows, by.entry().at).await?;
         write.commit().await
     }
 

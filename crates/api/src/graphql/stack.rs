@@ -18,6 +18,7 @@ use super::{
     project::Project,
     record::{by_id, one},
     request::request,
+    scm_connection::ScmConnection,
     service::GitRef,
     shared::Tag,
     stack_clock::{
@@ -115,6 +116,18 @@ impl InfrastructureStack {
             by_id::<plural_core::cluster::Cluster, _>(ctx, source.cluster_id).await
         })
         .await
+    }
+
+    /// How often its code is looked at; absent: as often as the console fetches the repository.
+    async fn interval(&self) -> Option<String> {
+        self.0.follow.interval_seconds.map(|seconds| format!("{seconds}s"))
+    }
+
+    /// The connection to a git host through which its pull requests are planned; absent: each one that may touch the repository, or when you
+    /// may not see it.
+    async fn connection(&self, ctx: &Context<'_>) -> Nullable<ScmConnection> {
+        nullable(by_id::<plural_core::scm_connection::ScmConnection, _>(ctx, self.0.follow.connection_id))
+            .await
     }
 
     /// The commit that was applied last.

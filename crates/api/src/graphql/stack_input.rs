@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use async_graphql::{Enum, ID, InputObject};
 use plural_core::ids::UserId;
 use plural_core::run_call::InputVariable;
-use plural_core::stack::{ChangedVariable, NewStack, Stack, StackChange, StackSource, StackTool};
+use plural_core::stack::{
+    ChangedVariable, NewStack, Stack, StackChange, StackFollow, StackSource, StackTool,
+};
 use plural_core::stack_spec::StackSpec;
 use plural_core::{Error, Result};
-use plural_specs::Json;
+use plural_specs::{Json, Seconds};
 
 use super::{
     error::{List, id_in, items, parse, parse_option, unsupported},
@@ -101,7 +103,8 @@ pub(crate) struct StackAttributes {
     actor_id: Option<ID>,
     /// Refused: a stack is not made by a service here.
     parent_id: Option<ID>,
-    /// Refused: a stack has no connection of its own.
+    /// The connection to a git host through which its pull requests are planned, and no other one. It must be one that may touch the repository. An
+    /// empty text: each one that may.
     connection_id: Option<ID>,
     /// What gives a `CUSTOM` stack its commands, in place of `commands` and `deleteCommands`; an empty text ends that.
     definition_id: Option<ID>,
@@ -113,7 +116,8 @@ pub(crate) struct StackAttributes {
     drift: Option<StackDriftAttributes>,
     /// What checks its plans, besides the rules of its project.
     policy_engine: Option<PolicyEngineAttributes>,
-    /// Refused: repositories are fetched as the console's settings say.
+    /// How often its code is looked at, `30s` at least: `5m`, `1h30m`. A shorter one than the console's has the repository fetched more often; with a
+    /// longer one, commits make runs later, unless a webhook tells of them. An empty text: as the console's settings say.
     interval: Option<String>,
     /// Refused: runs are watched by no metrics yet.
     observable_metrics: List<ObservableMetricAttributes>,
@@ -180,6 +184,7 @@ struct Sorted {
     paused: Option<bool>,
     actor: Option<ID>,
     source: SourceAttributes,
+    follow: FollowAttributes,
     spec: SpecAttributes,
     clock: ClockAttributes,
     files: List<StackFileAttributes>,
@@ -200,6 +205,7 @@ impl StackAttributes {
             paused,
             actor,
             source,
+            follow,
             spec,
             clock,
             files,
@@ -237,6 +243,7 @@ impl StackAttributes {
             protect: protect.unwrap_or_default(),
             tags: tags.unwrap_or_default(),
             source: source.over(None)?,
+            follow: follow.over(StackFollow::default())?,
             spec: StackSpec {
                 actor: actor_over(actor.as_ref(), None)?,
                 ..clock.over(spec.over(StackSpec::default())?)?
@@ -259,6 +266,7 @@ impl StackAttributes {
             paused,
             actor,
             source,
+            follow,
             spec,
             clock,
             files,
@@ -286,6 +294,7 @@ impl StackAttributes {
             protect,
             tags: tags.filter(|tags| *tags != of.tags),
             source: source.filter(|source| of.source.as_ref() != Some(source)),
+            follow: Some(follow.over(of.follow)?).filter(|follow| *follow != of.follow),
             spec: Some(spec).filter(|spec| *spec != of.spec),
             environment: changed_variables(environment)?,
             files: changed_files(files)?,
@@ -344,19 +353,9 @@ impl StackAttributes {
                 "is not supported: a stack is not made by a service here. Leave it out",
             ),
             (
-                "attributes.connectionId",
-                named(connection_id),
-                "is not supported: a stack has no connection of its own. Give the repository its credentials",
-            ),
-            (
                 "attributes.agentId",
                 named(agent_id),
                 "is not supported: agents for coding are not part of this console. Leave it out",
-            ),
-            (
-                "attributes.interval",
-                interval.is_some_and(|interval| !interval.is_empty()),
-                "is not supported: repositories are fetched as the console's settings say. Leave it out",
             ),
             (
                 "attributes.observableMetrics",
@@ -376,6 +375,7 @@ impl StackAttributes {
             paused,
             actor: actor_id,
             source: SourceAttributes { repository_id, cluster_id, git },
+            follow: FollowAttributes { interval, connection_id },
             spec: SpecAttributes {
                 job_spec,
                 configuration,
@@ -429,6 +429,30 @@ impl SourceAttributes {
             Error::invalid("attributes.git", "is needed together with repositoryId and clusterId")
         })?;
         Ok(Some(StackSource { repository_id, git, cluster_id }))
+    }
+}
+
+/// How that is followed.
+struct FollowAttributes {
+    interval: Option<String>,
+    connection_id: Option<ID>,
+}
+
+impl FollowAttributes {
+    /// What it becomes, with what is absent as it is; an empty text ends a part.
+    fn over(self, is: StackFollow) -> Result<StackFollow> {
+        let Self { interval, connection_id } = self;
+        let interval_seconds = match interval.as_deref() {
+            None => is.interval_seconds,
+            Some("") => None,
+            Some(text) => Some(parse::<Seconds>("attributes.interval", text)?.0),
+        };
+        let connection_id = match connection_id {
+            None => is.connection_id,
+            Some(id) if id.is_empty() => None,
+            Some(id) => id_in("attributes.connectionId", Some(&id.0))?,
+        };
+        Ok(StackFollow { interval_seconds, connection_id })
     }
 }
 

@@ -112,6 +112,8 @@ async fn look_after(app: &App, id: RepositoryId, mut kicked: watch::Receiver<u64
     let mut moved: Option<watch::Receiver<u64>> = None;
     let mut replicas = app.replicas.moved();
     let mut failures = 0_u32;
+    // Who begins knows of nothing that was looked at.
+    let mut asked = true;
     loop {
         let mut seconds = app.settings.poll_seconds;
         kicked.mark_unchanged();
@@ -119,15 +121,17 @@ async fn look_after(app: &App, id: RepositoryId, mut kicked: watch::Receiver<u64
         if let Some(moved) = &mut moved {
             moved.mark_unchanged();
         }
-        match Box::pin(sync_repository::run(app, id)).await {
+        match Box::pin(sync_repository::run(app, id, asked)).await {
             Ok(Outcome::Gone) => {
                 if let Err(error) = app.git.forget(id).await {
                     tracing::warn!(repository.id = %id, error = %error, "cannot drop the mirror of a removed repository");
                 }
                 return;
             }
-            Ok(Outcome::Done { refs }) => {
+            Ok(Outcome::Done { refs, seconds: again }) => {
                 failures = 0;
+                seconds = again;
+                asked = false;
                 if moved.is_none() {
                     moved = refs;
                     if moved.is_some() {
@@ -153,7 +157,12 @@ async fn look_after(app: &App, id: RepositoryId, mut kicked: watch::Receiver<u64
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            changed = kicked.changed() => if changed.is_err() { return },
+            changed = kicked.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                asked = true;
+            }
             // Another set of replicas: it may be this one's turn now, or no longer. Not all repositories at one moment.
             _ = replicas.changed() => if app.replicas_alive().len() > 1 {
                 tokio::time::sleep(SPREAD.mul_f64(rand::random::<f64>())).await;

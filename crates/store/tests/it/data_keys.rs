@@ -523,6 +523,7 @@ async fn while_the_release_before_stacks_runs_there_are_none_and_no_key_is_repla
         protect: false,
         tags: BTreeMap::new(),
         source: None,
+        follow: plural_core::stack::StackFollow::default(),
         spec: StackSpec::default(),
         environment: Vec::new(),
         files: BTreeMap::new(),

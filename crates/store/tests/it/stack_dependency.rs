@@ -34,6 +34,7 @@ async fn beside(ground: &Ground, name: &str, upstream: &[StackId]) -> Stack {
         protect: false,
         tags: std::collections::BTreeMap::new(),
         source: ground.stack.source.clone(),
+        follow: plural_core::stack::StackFollow::default(),
         spec: on(upstream),
         environment: Vec::new(),
         files: std::collections::BTreeMap::new(),

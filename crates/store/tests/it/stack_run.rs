@@ -79,6 +79,7 @@ impl Ground {
                 git: GitRef::new("main", "infra", &[]).unwrap(),
                 cluster_id: cluster.cluster.id,
             }),
+            follow: plural_core::stack::StackFollow::default(),
             spec: StackSpec::default(),
             environment: vec![InputVariable { name: "REGION".into(), value: "north".into(), secret: false }],
             files: BTreeMap::from([("backend.json".to_owned(), "{}".to_owned())]),

@@ -48,6 +48,7 @@ fn new(w: &World<'_>) -> NewStack {
         protect: false,
         tags: BTreeMap::new(),
         source: None,
+        follow: plural_core::stack::StackFollow::default(),
         spec: StackSpec::default(),
         environment: Vec::new(),
         files: BTreeMap::new(),

@@ -79,6 +79,7 @@ pub(super) async fn sourced(w: &World<'_>) -> Stack {
             git: GitRef::new("main", "infra", &[]).unwrap(),
             cluster_id: w.cluster.cluster.id,
         }),
+        follow: plural_core::stack::StackFollow::default(),
         spec: StackSpec::default(),
         environment: Vec::new(),
         files: BTreeMap::new(),

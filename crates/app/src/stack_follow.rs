@@ -53,8 +53,8 @@ impl StackPaces {
 }
 
 /// Seconds until a repository is fetched again: as the settings say, or sooner where a stack asks for that.
-pub(crate) fn fetched_again(settings: u64, stacks: &[Stack]) -> u64 {
-    let asked = stacks.iter().filter_map(|stack| stack.follow.interval_seconds).min();
+pub(crate) fn fetched_again(settings: u64, follows: impl Iterator<Item = StackFollow>) -> u64 {
+    let asked = follows.filter_map(|follow| follow.interval_seconds).min();
     asked.map_or(settings, |seconds| settings.min(u64::from(seconds)))
 }
 
@@ -132,6 +132,18 @@ impl App {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_repository_is_fetched_as_often_as_its_most_eager_stack_asks() {
+        let again = |intervals: &[Option<u32>]| {
+            let follow =
+                |interval: &Option<u32>| StackFollow { interval_seconds: *interval, connection_id: None };
+            fetched_again(60, intervals.iter().map(follow))
+        };
+        assert_eq!(again(&[]), 60);
+        assert_eq!(again(&[None, Some(3600)]), 60, "a longer one holds up nobody else");
+        assert_eq!(again(&[Some(3600), Some(30), None, Some(45)]), 30);
+    }
 
     #[test]
     fn a_stack_has_its_turn_once_in_its_interval() {

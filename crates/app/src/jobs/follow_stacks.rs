@@ -27,7 +27,7 @@ pub(super) async fn run(app: &App, work: &RepositoryWork, access: &GitAccess, as
     if stacks.is_empty() {
         return Ok(settings);
     }
-    let again = fetched_again(settings, &stacks);
+    let again = fetched_again(settings, stacks.iter().map(|stack| stack.follow));
     // Of a commit that reaches several, those that others depend on first: these wait for their runs.
     let stacks = app.stacks_graph().await?.upstream_first(stacks, |stack| stack.id);
     for stack in stacks {

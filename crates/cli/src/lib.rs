@@ -93,6 +93,7 @@ mod stack_definitions;
 mod stack_described;
 mod stack_drift;
 mod stack_exec;
+mod stack_follow_args;
 mod stack_given;
 mod stack_graph;
 mod stack_logs;

@@ -15,6 +15,7 @@ use crate::{
     },
     stack_check_args::StackChecksArgs,
     stack_definitions,
+    stack_follow_args::StackFollowArgs,
     stack_given::Given,
     stack_tags_args::StackTagsArgs,
     terminal::Terminal,
@@ -71,6 +72,9 @@ pub(crate) struct StackSettingsArgs {
     /// Cluster whose agent starts its runs: handle or id
     #[arg(long, value_name = "CLUSTER")]
     pub(crate) cluster: Option<ClusterKey>,
+
+    #[command(flatten)]
+    pub(crate) follow: StackFollowArgs,
 
     #[command(flatten)]
     pub(crate) tags: StackTagsArgs,
@@ -230,6 +234,7 @@ pub(crate) async fn attributes(
         git_ref,
         git_folder,
         cluster,
+        follow,
         tags,
         workdir,
         manage_state,
@@ -269,6 +274,7 @@ pub(crate) async fn attributes(
     });
     checks.put(&mut given);
     tags.put(&mut given);
+    follow.put(&mut given, client).await?;
     given.put("manageState", manage_state);
     if let Some(repository) = repository {
         given.put("repositoryId", Some(repository.get(client).await?.id));

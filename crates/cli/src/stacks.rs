@@ -167,6 +167,7 @@ pub(crate) struct StackDescribeArgs {
   plural cd stacks update network --approval --approvers 2 --approval-expiry 24h
   plural cd stacks update network --env REGION=us --unset-env ZONE   # all other variables stay
   plural cd stacks update network --tag stage=prod --tag team=shop   # all its tags
+  plural cd stacks update network --interval 5m --connection github
   plural cd stacks update network --paused true
   plural cd stacks update network --protect false")]
 pub(crate) struct StackUpdateArgs {

@@ -179,7 +179,7 @@ pub(super) async fn read(key: &str, console: &mut Console<'_>) -> Result<Option<
     ];
     let mut state = picked(&answer, &simple);
     state.insert("tags".into(), tags(&answer));
-    for name in ["approvalExpiry", "timeout"] {
+    for name in ["approvalExpiry", "timeout", "interval"] {
         let span = text(&answer, name).and_then(|text| text.parse::<Seconds>().ok());
         state.extend(span.map(|span| (name.to_owned(), json!(span))));
     }
@@ -342,7 +342,7 @@ async fn attributes(
             "variables" => (name, or(json!({}))),
             "commands" | "deleteCommands" => (name, steps(state, name)),
             "requiredApprovals" => (name, or(json!(1))),
-            "workdir" | "approvalExpiry" | "timeout" => (name, or(json!(""))),
+            "workdir" | "approvalExpiry" | "timeout" | "interval" => (name, or(json!(""))),
             "approval" | "forbidSelfApproval" | "commandApproval" | "manageState" | "protect" | "paused" => {
                 (name, or(json!(false)))
             }

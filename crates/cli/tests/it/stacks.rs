@@ -249,6 +249,35 @@ async fn tags_are_given_and_looked_for() {
 }
 
 #[tokio::test]
+async fn an_update_says_how_the_code_is_followed() {
+    let mut known = details(&stack(&json!(0)));
+    known["git"] = json!({"ref": "main", "folder": "network"});
+    known["interval"] = json!("300s");
+    known["connection"] = json!({"id": ID, "name": "github"});
+    let connection = json!({
+        "id": ID, "name": "github", "type": "GITHUB", "default": false, "repositories": ["acme/*"], "hasToken": true,
+        "hasSigningKey": false, "hasProxy": false,
+    });
+    let server = Server::start()
+        .await
+        .data("GetStackDetails", "infrastructureStack", &known)
+        .data("GetScmConnection", "scmConnection", &connection)
+        .data("UpdateStack", "updateStack", &known);
+    let person = Person::of(&server.url);
+    for (options, attributes) in [
+        ("--interval 5m --connection github", json!({"interval": "5m", "connectionId": ID})),
+        ("--interval= --connection=", json!({"interval": "", "connectionId": ""})),
+    ] {
+        let done = person.run(&format!("cd stacks update network {options}")).await;
+        assert_eq!(done.code, 0, "{done:?}");
+        assert_eq!(server.asked("UpdateStack").last().unwrap()["attributes"], attributes);
+    }
+    assert_eq!(server.asked("GetScmConnection"), [json!({"id": null, "name": "github"})]);
+    let described = person.run("cd stacks describe network").await.out;
+    assert!(described.contains("every 300s\n") && described.contains("github\n"), "{described}");
+}
+
+#[tokio::test]
 async fn an_update_keeps_what_it_does_not_name() {
     let server = server(json!(0)).await;
     let piped = Person::of(&server.url).piping("hunter2\n");

@@ -19,7 +19,7 @@ async fn a_stack_with_a_long_interval_waits_for_its_turn_or_for_somebody_who_ask
     w.run(1, "SUCCESSFUL").await;
     let beside = json!({
         "name": "beside", "type": "CUSTOM", "projectId": w.t.project, "repositoryId": w.repository, "clusterId": w.cluster,
-        "git": {"ref": "main", "folder": "infra"}, "commands": [{"cmd": "make"}], "deleteCommands": [{"cmd": "undo"}],
+        "git": {"ref": "main", "folder": "infra"}, "commands": [{"stage": "PLAN", "cmd": "look"}, {"cmd": "make"}], "deleteCommands": [{"cmd": "undo"}],
     });
     let beside = w.t.owner.data(CREATE, json!({"a": beside})).await["createStack"].clone();
     assert_eq!(beside["interval"], Value::Null);

@@ -539,5 +539,5 @@ async fn a_stack_that_names_a_connection_is_planned_through_no_other_one(databas
     t.admin.data(delete, json!({"id": second})).await;
     assert_eq!(h.w.update(json!({"connectionId": ""})).await.outcome(), "OK");
     t.admin.data(delete, json!({"id": h.connection})).await;
-    t.stop().await;
+    h.w.t.stop().await;
 }

@@ -354,6 +354,8 @@ function makeStack(at, clusters, rows) {
           }
         : null,
     changedBy: { id: 'u', name: 'Ada', email: 'ada@example.com' },
+    interval: hasCode && at % 3 === 0 ? '5400s' : null,
+    connection: hasCode && at % 4 === 0 ? { id: 'sc0', name: 'scm-0' } : null,
     git: hasCode ? { ref: 'main', folder: 'network' } : null,
     repository: hasCode ? { id: 'g0', url: 'https://git.example.com/shop/infrastructure.git' } : null,
     cluster: hasCode ? clusters[at % clusters.length] : null,

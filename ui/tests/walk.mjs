@@ -335,6 +335,16 @@ async function forms(url) {
     { name: 'team', value: 'shop' },
   ]);
 
+  await page.goto(`${url}/stacks/network-0?tab=settings`);
+  await settled(page);
+  await change('How its code is followed');
+  await dialog.getByRole('textbox', { name: /^Its code is looked at every/ }).fill('5m');
+  await dialog.getByText('plural cd stacks update network-0 --interval=5m').waitFor();
+  await judge(page, 'a form of how code is followed');
+  await save('Change');
+  // What was not changed is not given: somebody else may have named it.
+  assert.deepEqual(sent('UpdateStack'), { interval: '5m' });
+
   await page.goto(`${url}/stacks/database-1?tab=settings`);
   await settled(page);
   await change('Dependencies on other stacks');

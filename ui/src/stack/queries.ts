@@ -120,6 +120,11 @@ const Stack = graphql(/* GraphQL */ `
         nextAt
         error
       }
+      interval
+      connection {
+        id
+        name
+      }
       insertedAt
       updatedAt
       workdir

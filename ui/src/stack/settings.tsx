@@ -18,6 +18,7 @@ import { commands, stackRight } from './commands';
 import { CommandsPanel, line } from './custom';
 import { Needs } from './needs';
 import { Environment } from './environment';
+import { Follow } from './follow';
 import { hookField, hooksOf } from './hooks';
 import { Update } from './mutations';
 import { approvalOf, follows } from './overview';
@@ -31,6 +32,7 @@ export function StackSettings({ stack }: { stack: StackOne }) {
   return (
     <Stack gap="md">
       <Source stack={stack} />
+      <Follow stack={stack} />
       <Approval stack={stack} />
       <Policy stack={stack} />
       <Schedules stack={stack} />

@@ -92,7 +92,8 @@ impl StackRepository {
 pub trait StackPullRequestStore: Send + Sync + 'static {
     /// The stacks that a pull request reaches, as they were seen last, oldest first.
     async fn stack_pull_requests(&self, pull: &PullAddress) -> Result<Vec<StackPullRequest>>;
-    /// The repositories that stacks follow, each once for each project whose stacks do, and each connection that these name: not of paused stacks, nor of deleted ones.
+    /// The repositories that stacks follow, each once for each project whose stacks do, and each connection that these name: not of paused
+    /// stacks, nor of deleted ones.
     async fn stack_repositories(&self) -> Result<Vec<StackRepository>>;
     /// The numbers of those of a repository that reach some stack, as they were seen last.
     async fn stack_pull_numbers(&self, connection: ScmConnectionId, repository: &str) -> Result<Vec<u64>>;

@@ -17,7 +17,6 @@ use plural_core::stack::{Stack, StackChange, StackFollow, StackSource, StackTool
 use plural_core::stack_cron::Clockwork;
 use plural_core::stack_drift::StackWatch;
 use plural_core::stack_run::{RunStatus, StackRun};
-use plural_core::stack_spec::StackSpec;
 use plural_core::stack_state::StateLock;
 use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, LockType, Query};

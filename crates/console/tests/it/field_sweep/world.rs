@@ -476,6 +476,7 @@ impl World {
             "name": "infra", "type": "TERRAFORM", "projectId": t.project, "clusterId": cluster, "repositoryId": repository_id,
             "git": {"ref": "main", "folder": ""}, "approval": true, "approvalExpiry": "24h", "timeout": "2h",
             "manageState": true, "variables": {"region": "eu"}, "tags": [{"name": "stage", "value": "blue"}],
+            "interval": "24h",
             "cron": {
                 "crontab": "@yearly", "timeZone": "Europe/Berlin", "autoApprove": true,
                 "overrides": {"terraform": {"parallelism": 2}},

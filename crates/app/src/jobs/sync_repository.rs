@@ -27,8 +27,9 @@ const MOVES: usize = 500;
 
 /// How a look ended.
 pub(super) enum Outcome {
-    /// Everything was looked at; a local repository's ref watch comes along, and in how many seconds it is fetched again.
-    Done { refs: Option<watch::Receiver<u64>>, seconds: u64 },
+    /// Everything was looked at; a local repository's ref watch comes along, and in how many seconds it is fetched again. None where it cannot
+    /// be fetched.
+    Done { refs: Option<watch::Receiver<u64>>, again: Option<u64> },
     /// Another replica looks after it.
     Elsewhere,
     /// This replica should look after it, and another still does.
@@ -94,7 +95,7 @@ async fn look_at(app: &App, work: RepositoryWork, asked: bool) -> Result<Outcome
         })
         .await?;
         follow_stacks::blame(app, id, error).await?;
-        return Ok(Outcome::Done { refs, seconds: app.settings.poll_seconds });
+        return Ok(Outcome::Done { refs, again: None });
     }
     let changed = fetched.is_ok_and(|fetched| fetched.changed);
     if changed {
@@ -106,8 +107,8 @@ async fn look_at(app: &App, work: RepositoryWork, asked: bool) -> Result<Outcome
         app.globals.wake();
     }
     look(app, work.repository.project_id, &access, &services).await?;
-    let seconds = follow_stacks::run(app, &work, &access, asked).await?;
-    Ok(Outcome::Done { refs, seconds })
+    let again = follow_stacks::run(app, &work, &access, asked).await?;
+    Ok(Outcome::Done { refs, again: Some(again) })
 }
 
 impl App {

@@ -116,6 +116,8 @@ async fn look_after(app: &App, id: RepositoryId, mut kicked: watch::Receiver<u64
     let mut asked = true;
     loop {
         let mut seconds = app.settings.poll_seconds;
+        // One that came together with something else is none that was heard before.
+        asked |= kicked.has_changed().unwrap_or_default();
         kicked.mark_unchanged();
         replicas.mark_unchanged();
         if let Some(moved) = &mut moved {
@@ -128,16 +130,17 @@ async fn look_after(app: &App, id: RepositoryId, mut kicked: watch::Receiver<u64
                 }
                 return;
             }
-            Ok(Outcome::Done { refs, seconds: again }) => {
+            Ok(Outcome::Done { refs, again }) => {
                 failures = 0;
-                seconds = again;
-                asked = false;
                 if moved.is_none() {
                     moved = refs;
                     if moved.is_some() {
                         // Between the fetch and the watch a ref may have moved.
                         continue;
                     }
+                }
+                if let Some(again) = again {
+                    (seconds, asked) = (again, false);
                 }
             }
             Ok(Outcome::Elsewhere) => {}

@@ -1,9 +1,9 @@
 //! How often the code of a stack is looked at.
 
-use plural_testkit::{TestDatabase, each_database};
+use plural_testkit::{TestDatabase, each_database, eventually};
 use serde_json::{Value, json};
 
-use super::world::World;
+use super::world::{LONG, World};
 
 each_database!(
     a_stack_with_a_long_interval_waits_for_its_turn_or_for_somebody_who_asks,
@@ -19,22 +19,44 @@ async fn a_stack_with_a_long_interval_waits_for_its_turn_or_for_somebody_who_ask
     w.run(1, "SUCCESSFUL").await;
     let beside = json!({
         "name": "beside", "type": "CUSTOM", "projectId": w.t.project, "repositoryId": w.repository, "clusterId": w.cluster,
-        "git": {"ref": "main", "folder": "infra"}, "commands": [{"stage": "PLAN", "cmd": "look"}, {"cmd": "make"}], "deleteCommands": [{"cmd": "undo"}],
+        "git": {"ref": "main", "folder": "infra"}, "commands": [{"stage": "PLAN", "cmd": "look"}, {"cmd": "make"}],
+        "deleteCommands": [{"cmd": "undo"}],
     });
     let beside = w.t.owner.data(CREATE, json!({"a": beside})).await["createStack"].clone();
     assert_eq!(beside["interval"], Value::Null);
     let beside = beside["id"].as_str().unwrap();
     w.run_of(beside, 1, "PENDING").await;
 
-    // The same look that makes a run of the one passes the other by.
+    // The look that makes a run of the one passes the other by.
+    let comes = async |number: u64, sha: &str| {
+        eventually(LONG, async || {
+            let runs = w.runs_of(beside).await;
+            let found = runs.iter().any(|run| run["number"] == number && run["sha"] == sha);
+            if found { Ok(()) } else { Err(format!("no run {number} is of {sha}: {runs:#?}")) }
+        })
+        .await;
+    };
     let sha = w.remote.push_files([("infra/main.sh", "echo 2\n")]).unwrap();
-    w.run_of(beside, 2, "QUEUED").await;
+    comes(2, &sha).await;
     assert_eq!(w.runs().await.len(), 1, "it is not its turn");
-    // A change of the stack has it looked at, and makes no run by itself.
-    let shorter = w.update(json!({"interval": "1h30m"})).await;
-    assert_eq!(shorter.outcome(), "OK", "{shorter:?}");
+    // A webhook has it looked at.
+    let rotate = "mutation ($id: ID!) { rotateGitRepositoryWebhook(id: $id) { path secret } }";
+    let hook =
+        w.t.admin.data(rotate, json!({"id": w.repository})).await["rotateGitRepositoryWebhook"].clone();
+    let path = hook["path"].as_str().unwrap().replace("TYPE", "gitlab");
+    let post =
+        w.t.nobody.http().post(w.t.url(&path)).header("x-gitlab-token", hook["secret"].as_str().unwrap());
+    assert_eq!(post.body("{}").send().await.unwrap().status().as_u16(), 202);
     let run = w.run(2, "PENDING").await;
     assert_eq!((&run["trigger"], &run["sha"]), (&json!("COMMIT"), &json!(sha)));
+
+    // So does a change of the stack, which makes no run by itself.
+    let sha = w.remote.push_files([("infra/main.sh", "echo 3\n")]).unwrap();
+    comes(3, &sha).await;
+    assert_eq!(w.runs().await.len(), 2, "it is not its turn");
+    let shorter = w.update(json!({"interval": "1h30m"})).await;
+    assert_eq!(shorter.outcome(), "OK", "{shorter:?}");
+    assert_eq!(w.run(3, "QUEUED").await["trigger"], "COMMIT");
     let shown =
         async || w.t.reader.data(INTERVAL, json!({"id": w.stack})).await["infrastructureStack"].clone();
     assert_eq!(shown().await, json!({"interval": "5400s", "connection": null}));

@@ -254,8 +254,10 @@ const connect = createRoute({
 const stacks = createRoute({
   getParentRoute: () => root,
   path: '/stacks',
-  validateSearch: (search: Record<string, unknown>): { q?: string | undefined; project?: string | undefined } =>
-    given(search, { q: words(search['q']), project: words(search['project']) }),
+  validateSearch: (
+    search: Record<string, unknown>,
+  ): { q?: string | undefined; project?: string | undefined; tag?: string | undefined } =>
+    given(search, { q: words(search['q']), project: words(search['project']), tag: words(search['tag']) }),
   component: lazyRouteComponent(() => import('./stack/list'), 'StacksPage'),
 });
 const newStack = createRoute({

@@ -320,6 +320,7 @@ function makeStack(at, clusters, rows) {
     status: hasCode ? STATUSES[at % STATUSES.length] : null,
     paused: at % 13 === 4,
     protect: at % 17 === 3,
+    tags: [{ name: 'stage', value: at % 2 ? 'test' : 'prod' }, ...(at % 23 === 6 ? [{ name: 'team', value: HOSTILE }] : [])],
     deletedAt: null,
     sourceError: at % 19 === 8 ? 'the folder "network" is not in the commit' : null,
     sha: SHA,
@@ -353,6 +354,8 @@ function makeStack(at, clusters, rows) {
           }
         : null,
     changedBy: { id: 'u', name: 'Ada', email: 'ada@example.com' },
+    interval: hasCode && at % 3 === 0 ? '5400s' : null,
+    connection: hasCode && at % 4 === 0 ? { id: 'sc0', name: 'scm-0' } : null,
     git: hasCode ? { ref: 'main', folder: 'network' } : null,
     repository: hasCode ? { id: 'g0', url: 'https://git.example.com/shop/infrastructure.git' } : null,
     cluster: hasCode ? clusters[at % clusters.length] : null,
@@ -468,9 +471,16 @@ export function stacks(clusters, rows) {
   return {
     infrastructureStacks: (args) =>
       connection(
-        all.filter(({ name }) => !args.q || name.includes(args.q)),
+        all.filter(({ name, tags }) => {
+          const has = (tag) => tags.some(({ name, value }) => name === tag.name && value === tag.value);
+          return (!args.q || name.includes(args.q)) && (!args.tag || has(args.tag));
+        }),
         args,
       ),
+    stackTags: ['prod', 'test'].map((value) => ({
+      tag: { name: 'stage', value },
+      count: all.filter(({ tags: [stage] }) => stage.value === value).length,
+    })),
     infrastructureStack: stackOf,
     stackGraph: {
       stacks: all.slice(0, 300),

@@ -317,6 +317,34 @@ async function forms(url) {
     await dialog.waitFor({ state: 'detached' });
   };
 
+  // By its tag a stack is found, from the list and from where it is tagged.
+  await page.goto(`${url}/stacks`);
+  await settled(page);
+  await choose(page, /^Tag$/, 'stage=test (1,500)');
+  await page.waitForURL((address) => address.searchParams.get('tag') === 'stage=test');
+  await page.getByRole('link', { name: 'database-1', exact: true }).waitFor();
+  assert.equal(await page.getByRole('link', { name: 'network-0', exact: true }).count(), 0, 'another tag is listed');
+  await page.goto(`${url}/stacks/database-1?tab=settings`);
+  await settled(page);
+  await page.getByRole('button', { name: 'Change the tags' }).click();
+  await dialog.getByRole('textbox', { name: /^Tags/ }).fill('stage=prod\nteam=shop');
+  await dialog.getByText('plural cd stacks update database-1 --tag stage=prod --tag team=shop').waitFor();
+  await save('Change the tags');
+  assert.deepEqual(sent('UpdateStack').tags, [
+    { name: 'stage', value: 'prod' },
+    { name: 'team', value: 'shop' },
+  ]);
+
+  await page.goto(`${url}/stacks/network-0?tab=settings`);
+  await settled(page);
+  await change('How its code is followed');
+  await dialog.getByRole('textbox', { name: /^Its code is looked at every/ }).fill('5m');
+  await dialog.getByText('plural cd stacks update network-0 --interval=5m').waitFor();
+  await judge(page, 'a form of how code is followed');
+  await save('Change');
+  // What was not changed is not given: somebody else may have named it.
+  assert.deepEqual(sent('UpdateStack'), { interval: '5m' });
+
   await page.goto(`${url}/stacks/database-1?tab=settings`);
   await settled(page);
   await change('Dependencies on other stacks');

@@ -85,6 +85,7 @@ mod stack_definition;
 mod stack_dependency;
 mod stack_exec;
 mod stack_input;
+mod stack_list;
 mod stack_policy;
 mod stack_pull_request;
 mod stack_run;
@@ -186,6 +187,7 @@ part! { StackQueries, StackMutations:
     stack_definition(query StackDefinitionQuery; mutation StackDefinitionMutation);
     stack_dependency(query StackDependencyQuery);
     stack_exec(mutation StackExecMutation);
+    stack_list(query StackListQuery);
     stack_pull_request(mutation StackPullRequestMutation);
     stack_run(query StackRunQuery; mutation StackRunMutation);
     stack_settings(query StackSettingsQuery; mutation StackSettingsMutation);

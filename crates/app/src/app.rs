@@ -43,6 +43,7 @@ use crate::replica::Replicas;
 use crate::shared_counts::ServiceCounts;
 use crate::sign_in_link::SignInLink;
 use crate::stack_clock::ClockPasses;
+use crate::stack_follow::StackPaces;
 use crate::stack_pull_poll::SeenPulls;
 use crate::stack_run_applies::ApplyingRuns;
 use crate::stack_run_turns::SilentRuns;
@@ -189,6 +190,7 @@ pub struct App {
     pub(crate) applying_runs: ApplyingRuns,
     pub(crate) watched_runs: WatchedRuns,
     pub(crate) seen_pulls: SeenPulls,
+    pub(crate) stack_paces: StackPaces,
     pub(crate) clock_passes: ClockPasses,
     pub(crate) questions: PlanLimiter,
     pub(crate) proxy: GrantCache,
@@ -270,6 +272,7 @@ impl App {
             applying_runs: ApplyingRuns::default(),
             watched_runs: WatchedRuns::default(),
             seen_pulls: SeenPulls::default(),
+            stack_paces: StackPaces::default(),
             clock_passes: ClockPasses::default(),
             questions: PlanLimiter::default(),
             proxy,

@@ -129,6 +129,7 @@ pub mod stack_definition;
 pub mod stack_dependency;
 pub mod stack_drift;
 mod stack_exec;
+mod stack_follow;
 mod stack_inputs;
 mod stack_pull_poll;
 pub mod stack_pull_request;

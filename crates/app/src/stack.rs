@@ -1,11 +1,11 @@
 //! Stacks: infrastructure that a tool keeps, and whose state the console holds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_core::access::Scope;
-use plural_core::cluster::Cluster;
+use plural_core::access::{Scope, Visibility, visibility};
+use plural_core::cluster::{Cluster, check_tags};
 use plural_core::ids::{ClusterId, ProjectId, StackId, StateVersionId};
 use plural_core::policy::Policy;
 use plural_core::project::Project;
@@ -22,6 +22,7 @@ use uuid::Uuid;
 use crate::access::{Admin, Audited, Bindable, Grant, Noun, Read, Write, actor_name};
 use crate::app::App;
 use crate::cluster::ClusterSelector;
+use crate::cluster_facet::TagCount;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
 use crate::jobs::FollowGone;
@@ -71,6 +72,10 @@ pub struct StackFilter {
     pub q: Option<String>,
     /// Something else changed resources of it, or nothing that is known of did.
     pub drifted: Option<bool>,
+    /// With tags of these names and values.
+    pub tags: BTreeMap<String, String>,
+    /// One tag is enough.
+    pub any_tag: bool,
 }
 
 record!(Stack, StackId, StackSelector, StackFilter);
@@ -114,13 +119,17 @@ pub trait StackStore: Send + Sync + 'static {
     ) -> Result<()>;
     /// Changes a stack. What of its environment and files changes comes sealed in `inputs`, and not in the change; what is absent there
     /// stays. Where its source, its spec or a part of `inputs` is given, whoever asks is the one who last changed what it is made of.
+    /// What follows is enqueued with it.
     async fn stack_update(
         &self,
         by: Audited<'_, Stack, Write>,
         change: &StackChange,
         inputs: &SealedInputs,
         grant: Option<&Grant>,
+        follows: &[NewJob],
     ) -> Result<()>;
+    /// How many of the stacks that a filter shows have each tag: the [`crate::cluster_facet::MOST_VALUES`] most frequent, the first first.
+    async fn stack_tags(&self, visible: &Visibility, filter: &StackFilter) -> Result<Vec<TagCount>>;
     /// All pairs of a stack and one that it depends on.
     async fn stack_edges(&self) -> Result<Vec<(StackId, StackId)>>;
     /// Says that a stack is to be destroyed and deleted, and makes the run that destroys it, at once: no run of another kind comes between
@@ -154,9 +163,21 @@ impl App {
     /// A new stack; needs write access to its project and to the cluster of its runs, read access to its repository, and admin access to the
     /// project where it comes with bindings of its own.
     pub async fn stack_create(&self, ctx: &OpCtx, new: NewStack) -> Result<Stack> {
-        let NewStack { name, tool, project_id, protect, source, mut spec, environment, files, bindings } =
-            new;
+        let NewStack {
+            name,
+            tool,
+            project_id,
+            protect,
+            tags,
+            source,
+            follow,
+            mut spec,
+            environment,
+            files,
+            bindings,
+        } = new;
         spec.check(tool)?;
+        check_tags("attributes.tags", &tags)?;
         let inputs = OpenInputs::checked(environment, files)?;
         let selector = project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
         let project = self.authorized::<Project, Write>(ctx, &selector).await;
@@ -171,6 +192,7 @@ impl App {
             environment_allowed(&project, &inputs.environment)?;
             self.stack_source_allowed(ctx, &project, source).await?;
         }
+        Box::pin(self.stack_follow_allowed(ctx, project.id, source.as_ref(), (follow, None))).await?;
         self.stack_policy_allowed(ctx, &project, spec.policy.as_ref()).await?;
         if spec.job.account().is_some() {
             self.stack_account_allowed(ctx, project.id).await?;
@@ -198,7 +220,9 @@ impl App {
             name,
             tool,
             protect,
+            tags,
             source,
+            follow,
             spec,
             paused: false,
             status: None,
@@ -221,6 +245,12 @@ impl App {
         Ok(stack)
     }
 
+    /// How many of the stacks that a list with this filter shows have each tag: the most frequent, the first first. A stack has several:
+    /// what the filter says of tags holds here, too.
+    pub async fn stack_tags(&self, ctx: &OpCtx, filter: &StackFilter) -> Result<Vec<TagCount>> {
+        self.store.stack_tags(&visibility(ctx.actor())?, filter).await
+    }
+
     /// A changed stack; its bindings need admin access to it. Where what it is made of differs from before, and it is not paused, a run
     /// begins.
     pub async fn stack_update(&self, ctx: &OpCtx, id: StackId, change: &StackChange) -> Result<Stack> {
@@ -238,6 +268,15 @@ impl App {
             || change.files.is_some();
         if stack.deleted_at.is_some() && makes {
             return Err(Error::conflict("the stack is being deleted: restore it first"));
+        }
+        if let Some(tags) = &change.tags {
+            check_tags("attributes.tags", tags)?;
+        }
+        if change.follow.is_some() || change.source.is_some() {
+            let source = change.source.as_ref().or(stack.source.as_ref());
+            let follow = change.follow.unwrap_or(stack.follow);
+            let was = stack.follow.connection_id;
+            Box::pin(self.stack_follow_allowed(ctx, stack.project_id, source, (follow, was))).await?;
         }
         if let Some(spec) = &change.spec {
             spec.check(stack.tool)?;
@@ -316,14 +355,17 @@ impl App {
             taken: None,
         };
         let was = (stack.source.clone(), self.stack_inputs_digest(&stack, &before)?, stack.paused);
-        self.store.stack_update(stack.audited(ctx, "stack.update"), change, &sealed, grant.as_ref()).await?;
+        let moved = Box::pin(self.stack_pulls_moved(&stack, change)).await?;
+        let by = stack.audited(ctx, "stack.update");
+        self.store.stack_update(by, change, &sealed, grant.as_ref(), &moved).await?;
+        let follows_otherwise = change.follow.is_some();
         let stack = self.authorized::<Stack, Write>(ctx, &selector).await?;
         let is = (stack.source.clone(), self.stack_inputs_digest(&stack, &after)?, stack.paused);
         if makes && !stack.paused && stack.source.is_some() && (&was.0, &was.1) != (&is.0, &is.1) {
             let new = NewRun { kind: RunKind::Apply, trigger: RunTrigger::Spec };
             self.stack_run_of(ctx, &stack, new).await?;
         }
-        if was != is {
+        if was != is || follows_otherwise {
             self.stack_kicks(&stack);
         }
         self.get::<Stack>(ctx, &selector).await

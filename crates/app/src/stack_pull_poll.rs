@@ -151,11 +151,12 @@ fn slugs(connection: &ScmConnection, repositories: &[StackRepository]) -> BTreeS
         return BTreeSet::new();
     }
     let own = repositories.iter().filter(|it| it.is_of(connection));
-    own.filter_map(|it| slug(connection, &it.identity)).collect()
+    own.filter_map(|it| connection_slug(connection, &it.identity)).collect()
 }
 
-/// What a host calls the repository that is cloned from there: the end of its address that leads there again.
-fn slug(connection: &ScmConnection, identity: &str) -> Option<String> {
+/// What a host calls the repository that is cloned from there: the end of its address that leads there again. None where the connection may
+/// not touch it.
+pub(crate) fn connection_slug(connection: &ScmConnection, identity: &str) -> Option<String> {
     let ends = identity.match_indices('/').map(|(at, _)| identity.get(at + 1..).unwrap_or_default());
     let leads = |slug: &&str| {
         connection.spec.allows(slug)
@@ -178,6 +179,7 @@ mod tests {
         let of = |project_id: ProjectId, identity: &str| StackRepository {
             id: RepositoryId::new(),
             project_id,
+            connection_id: None,
             identity: identity.to_owned(),
         };
         let all = [
@@ -208,6 +210,11 @@ mod tests {
         assert_eq!(found(Some(ours), ScmType::Gitea), ["acme/infra"]);
         assert_eq!(found(None, ScmType::Gitea), ["acme/infra", "acme/shop"]);
         assert_eq!(found(Some(ours), ScmType::Plain), [""; 0]);
+        // Stacks that name one are looked at through that alone.
+        let named = connection(Some(ours), ScmType::Gitea);
+        let all = [StackRepository { connection_id: Some(named.id), ..all[0].clone() }];
+        assert_eq!(slugs(&named, &all), BTreeSet::from(["acme/infra".to_owned()]));
+        assert_eq!(slugs(&connection(Some(ours), ScmType::Gitea), &all), BTreeSet::new());
     }
 
     #[test]

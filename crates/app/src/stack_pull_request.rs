@@ -73,14 +73,17 @@ pub struct StackRepository {
     pub id: RepositoryId,
     /// The project of the stacks.
     pub project_id: ProjectId,
+    /// The connection through which their pull requests are planned, where they name one.
+    pub connection_id: Option<ScmConnectionId>,
     /// What tells the repository from others, as [`plural_core::repository::RepositoryUrl::identity`] says it.
     pub identity: String,
 }
 
 impl StackRepository {
-    /// Whether a connection is one of these stacks: of their project, or of the whole installation.
+    /// Whether a connection is one of these stacks: the one that they name, or else one of their project, or of the whole installation.
     pub(crate) fn is_of(&self, connection: &ScmConnection) -> bool {
         connection.project_id.is_none_or(|project| project == self.project_id)
+            && self.connection_id.is_none_or(|id| id == connection.id)
     }
 }
 
@@ -89,7 +92,8 @@ impl StackRepository {
 pub trait StackPullRequestStore: Send + Sync + 'static {
     /// The stacks that a pull request reaches, as they were seen last, oldest first.
     async fn stack_pull_requests(&self, pull: &PullAddress) -> Result<Vec<StackPullRequest>>;
-    /// The repositories that stacks follow, each once for each project whose stacks do: not of paused stacks, nor of deleted ones.
+    /// The repositories that stacks follow, each once for each project whose stacks do, and each connection that these name: not of paused
+    /// stacks, nor of deleted ones.
     async fn stack_repositories(&self) -> Result<Vec<StackRepository>>;
     /// The numbers of those of a repository that reach some stack, as they were seen last.
     async fn stack_pull_numbers(&self, connection: ScmConnectionId, repository: &str) -> Result<Vec<u64>>;
@@ -230,7 +234,15 @@ impl App {
         again: bool,
     ) -> Result<(StackPullRequest, Option<StackRun>)> {
         let mut known = self.store.stack_pull_requests_of(stack.id).await?.into_iter();
-        let known = known.find(|known| known.pull.url == pull.url);
+        let mut known = known.find(|known| known.pull.url == pull.url);
+        if let Some(other) = &known
+            && other.pull.connection_id != pull.connection_id
+            && stack.follow.connection_id == Some(pull.connection_id)
+        {
+            // It was planned through another connection, whose comment says that it is no more.
+            Box::pin(self.stack_pull_ends(other, true)).await?;
+            known = None;
+        }
         let released = known.as_ref().and_then(|known| known.released.clone());
         let is_released = released.as_ref().is_some_and(|released| {
             released.sha == pull.sha && self.is_own_release(stack.id, &pull.url, released)
@@ -383,6 +395,9 @@ impl App {
                 if !is_own && connection.project_id.is_some() {
                     continue;
                 }
+                if stack.follow.connection_id.is_some_and(|id| id != connection.id) {
+                    continue;
+                }
                 let Ok((slug, number)) = pull_request_at(connection.kind, url) else { continue };
                 let is_it = connection.spec.allows(&slug)
                     && identities(connection.kind, &connection.spec, &slug).contains(&repository);
@@ -398,7 +413,7 @@ impl App {
         found.map(|(address, kind, _)| (address, kind)).ok_or_else(|| {
             Error::invalid(
                 "url",
-                "is of no pull request of the stack's repository that a connection of its project may touch",
+                "is of no pull request of the stack's repository that a connection of its project, or the one that it names, may touch",
             )
         })
     }

@@ -311,7 +311,8 @@ async fn names(what: What, typed: &str, client: &Client) -> Result<Vec<String>, 
             all.into_iter().map(|one| one.name).collect()
         }
         What::Stack => {
-            let page = |after| ListInfrastructureStacks { after, first, project_id: None, q: None };
+            let page =
+                |after| ListInfrastructureStacks { after, first, project_id: None, q: None, tag_query: None };
             all_pages(client, page).await?.into_iter().map(|one| one.name).collect()
         }
         What::StackDefinition => {

@@ -15,7 +15,9 @@ use crate::{
     },
     stack_check_args::StackChecksArgs,
     stack_definitions,
+    stack_follow_args::StackFollowArgs,
     stack_given::Given,
+    stack_tags_args::StackTagsArgs,
     terminal::Terminal,
 };
 
@@ -70,6 +72,12 @@ pub(crate) struct StackSettingsArgs {
     /// Cluster whose agent starts its runs: handle or id
     #[arg(long, value_name = "CLUSTER")]
     pub(crate) cluster: Option<ClusterKey>,
+
+    #[command(flatten)]
+    pub(crate) follow: StackFollowArgs,
+
+    #[command(flatten)]
+    pub(crate) tags: StackTagsArgs,
 
     /// Folder below --folder in which the tool runs
     #[arg(long, value_name = "FOLDER")]
@@ -226,6 +234,8 @@ pub(crate) async fn attributes(
         git_ref,
         git_folder,
         cluster,
+        follow,
+        tags,
         workdir,
         manage_state,
         tofu,
@@ -263,6 +273,8 @@ pub(crate) async fn attributes(
         None => Map::new(),
     });
     checks.put(&mut given);
+    tags.put(&mut given);
+    follow.put(&mut given, client).await?;
     given.put("manageState", manage_state);
     if let Some(repository) = repository {
         given.put("repositoryId", Some(repository.get(client).await?.id));

@@ -23,6 +23,9 @@ pub(crate) fn words(known: &StackDetails) -> String {
     line("Id", &or_dash(Some(&stack.id)));
     line("Project", &or_dash(stack.project.as_ref().map(|project| project.name.as_str())));
     line("Type", stack.kind.as_str());
+    for tag in stacks::tags(stack) {
+        line("Tag", &or_dash(Some(&tag)));
+    }
     line("Protected", if stack.protect { "yes" } else { "no" });
     line("Age", &age(stack.inserted_at, now));
     if let Some(git) = &stack.git {
@@ -31,6 +34,10 @@ pub(crate) fn words(known: &StackDetails) -> String {
         line("Ref", &or_dash(Some(&git.reference)));
         line("Folder", &or_dash(Some(&git.folder)));
         line("Cluster", &or_dash(stack.cluster.as_ref().map(|cluster| cluster.name.as_str())));
+        line("Looked at", &every(known));
+        if let Some(connection) = &known.connection {
+            line("Connection", &or_dash(Some(&connection.name)));
+        }
         let applied = stack.sha.as_deref().map(stack_runs::short);
         let applied = match (applied, known.last_successful_at) {
             (Some(sha), Some(at)) => format!("{sha}, {} ago", age(Some(at), now)),
@@ -86,6 +93,14 @@ pub(crate) fn words(known: &StackDetails) -> String {
         }
     }
     text
+}
+
+/// How often its code is looked at, in words.
+fn every(known: &StackDetails) -> String {
+    match &known.interval {
+        Some(interval) => format!("every {}", or_dash(Some(interval))),
+        None => "as often as the console fetches the repository".to_owned(),
+    }
 }
 
 /// Who has to agree to a plan, in words.

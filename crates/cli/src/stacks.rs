@@ -6,15 +6,16 @@ use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use plural_wire::{
     Client, CreateStack, DeleteStack, DetachStack, GetInfrastructureStack, GetStackDetails,
-    InfrastructureStack, ListInfrastructureStacks, PAGE_SIZE, RestoreStack, StackDetails, StackType,
+    InfrastructureStack, ListInfrastructureStacks, PAGE_SIZE, RestoreStack, StackDetails, StackType, Tag,
     UpdateStack, all_pages,
 };
 
 use crate::{
     args::{ConfirmArgs, ListOutputArgs, OutputArgs},
     error::CliError,
-    key,
+    key::{self, parse_pair},
     output::{self, Row, age, or_dash},
+    selector,
     stack_args::{self, StackKind, StackRemovalArgs, StackSettingsArgs},
     stack_commands::{self, StackCommandsArgs},
     stack_described,
@@ -81,12 +82,17 @@ pub(crate) enum StackCommand {
     after_help = "Examples:
   plural cd stacks list
   plural cd stacks list --project shop -o wide
+  plural cd stacks list --tag stage=prod --tag team=shop
   plural cd stacks list --watch"
 )]
 pub(crate) struct StackListArgs {
     /// Only those of this project: its name or id
     #[arg(long, value_name = "PROJECT")]
     pub(crate) project: Option<String>,
+
+    /// Only those with this tag; given several times: with all of them
+    #[arg(long = "tag", value_parser = parse_pair, value_name = "NAME=VALUE")]
+    pub(crate) tags: Vec<(String, String)>,
 
     /// Keep running and print what changes
     #[arg(short, long)]
@@ -160,6 +166,8 @@ pub(crate) struct StackDescribeArgs {
   plural cd stacks update network --ref v1.4.0
   plural cd stacks update network --approval --approvers 2 --approval-expiry 24h
   plural cd stacks update network --env REGION=us --unset-env ZONE   # all other variables stay
+  plural cd stacks update network --tag stage=prod --tag team=shop   # all its tags
+  plural cd stacks update network --interval 5m --connection github
   plural cd stacks update network --paused true
   plural cd stacks update network --protect false")]
 pub(crate) struct StackUpdateArgs {
@@ -298,6 +306,7 @@ impl Row for InfrastructureStack {
             "CLUSTER",
             "COMMIT",
             "PROTECTED",
+            "TAGS",
             "ID",
         ],
         7,
@@ -325,9 +334,15 @@ impl Row for InfrastructureStack {
             or_dash(self.cluster.as_ref().map(|cluster| cluster.name.as_str())),
             or_dash(self.sha.as_deref().map(stack_runs::short).as_deref()),
             if self.protect { "yes" } else { "no" }.to_owned(),
+            or_dash(Some(&tags(self).join(","))),
             self.id.clone(),
         ]
     }
+}
+
+/// The tags of a stack, as they are typed.
+pub(crate) fn tags(stack: &InfrastructureStack) -> Vec<String> {
+    stack.tags.iter().map(|tag| format!("{}={}", tag.name, tag.value)).collect()
 }
 
 /// How a stack stands, in a word or two.
@@ -408,18 +423,25 @@ pub(crate) async fn run(
 }
 
 async fn list(
-    StackListArgs { project, watch: watching, output }: StackListArgs,
+    StackListArgs { project, tags, watch: watching, output }: StackListArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let project_id = key::project_id(client, project.as_deref()).await?;
-    let list =
-        |after| ListInfrastructureStacks { after, first: PAGE_SIZE, project_id: project_id.clone(), q: None };
+    let tag_query = selector::query(tags.into_iter().map(|(name, value)| Tag { name, value }).collect());
+    let list = |after| ListInfrastructureStacks {
+        after,
+        first: PAGE_SIZE,
+        project_id: project_id.clone(),
+        q: None,
+        tag_query: tag_query.clone(),
+    };
+    let nothing = if tag_query.is_some() { "no stack fits" } else { NOTHING };
     if watching {
-        return watch(&output, NOTHING, terminal, async || all_pages(client, list).await).await;
+        return watch(&output, nothing, terminal, async || all_pages(client, list).await).await;
     }
     let all: Vec<InfrastructureStack> = all_pages(client, list).await?;
-    output::list(&all, &output, NOTHING, terminal)
+    output::list(&all, &output, nothing, terminal)
 }
 
 async fn create(args: StackCreateArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {

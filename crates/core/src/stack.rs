@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::ids::{ClusterId, ProjectId, RepositoryId, StackId, UserId};
+use crate::error::{Error, Result};
+use crate::ids::{ClusterId, ProjectId, RepositoryId, ScmConnectionId, StackId, UserId};
 use crate::name::Name;
 use crate::page::Keyed;
 use crate::policy::BindingsChange;
@@ -70,6 +71,35 @@ pub struct StackSource {
     pub cluster_id: ClusterId,
 }
 
+/// How the code of a stack is followed. It decides nothing that a run is made of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StackFollow {
+    /// Seconds between two looks at its code; else as often as the console fetches the repository.
+    pub interval_seconds: Option<u32>,
+    /// The connection to a git host through which its pull requests are planned; else each one that may touch its repository.
+    pub connection_id: Option<ScmConnectionId>,
+}
+
+impl StackFollow {
+    /// The shortest interval, in seconds: hosts count requests.
+    pub const SHORTEST: u32 = 30;
+    /// The longest one, in seconds: seven days.
+    pub const LONGEST: u32 = 7 * 24 * 60 * 60;
+
+    /// Checks what was given.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an interval that is too short or too long.
+    pub fn check(&self) -> Result<()> {
+        match self.interval_seconds {
+            Some(seconds) if !(Self::SHORTEST..=Self::LONGEST).contains(&seconds) => {
+                Err(Error::invalid("attributes.interval", "must be between 30s and 168h"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Infrastructure that a tool keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stack {
@@ -85,8 +115,12 @@ pub struct Stack {
     pub protect: bool,
     /// Where its code is; absent for one whose tool somebody runs elsewhere, and of which only the state is here.
     pub source: Option<StackSource>,
+    /// How that is followed.
+    pub follow: StackFollow,
     /// What it is made of.
     pub spec: StackSpec,
+    /// Names and values by which stacks are grouped and found.
+    pub tags: BTreeMap<String, String>,
     /// Neither commits nor the clock make runs.
     pub paused: bool,
     /// How its newest run that was no dry run stands.
@@ -132,8 +166,12 @@ pub struct NewStack {
     pub project_id: Option<ProjectId>,
     /// It cannot be deleted.
     pub protect: bool,
+    /// Names and values by which stacks are grouped and found.
+    pub tags: BTreeMap<String, String>,
     /// Where its code is.
     pub source: Option<StackSource>,
+    /// How that is followed.
+    pub follow: StackFollow,
     /// What it is made of.
     pub spec: StackSpec,
     /// Variables of the environment of its runs.
@@ -151,8 +189,12 @@ pub struct StackChange {
     pub name: Option<Name>,
     /// New protection.
     pub protect: Option<bool>,
+    /// All tags.
+    pub tags: Option<BTreeMap<String, String>>,
     /// Another place of its code, or of its runs.
     pub source: Option<StackSource>,
+    /// Another way in which that is followed, whole.
+    pub follow: Option<StackFollow>,
     /// Another document, whole.
     pub spec: Option<StackSpec>,
     /// All variables. One whose value is absent keeps the value that it has: secret ones are not shown to whoever edits the rest.
@@ -200,6 +242,16 @@ impl std::fmt::Debug for ChangedVariable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interval_is_neither_too_short_nor_too_long() {
+        for (seconds, fits) in
+            [(None, true), (Some(29), false), (Some(30), true), (Some(604_800), true), (Some(604_801), false)]
+        {
+            let follow = StackFollow { interval_seconds: seconds, connection_id: None };
+            assert_eq!(follow.check().is_ok(), fits, "{seconds:?}");
+        }
+    }
 
     #[test]
     fn what_is_in_files_is_not_printed() {

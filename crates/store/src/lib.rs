@@ -110,6 +110,7 @@ mod stack_dependency;
 mod stack_run;
 mod stack_settings;
 mod stack_state;
+mod stack_tag;
 mod sync;
 mod sync_report;
 mod sync_window;

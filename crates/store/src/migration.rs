@@ -99,6 +99,7 @@ mod m0122_fleet_plan_merges;
 mod m0124_pull_request_mergers;
 mod m0125_stack_settings;
 mod m0126_fleet_plan_bases;
+mod m0128_stack_tags;
 #[cfg(test)]
 mod tests;
 
@@ -209,6 +210,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0124_pull_request_mergers::Migration),
             Box::new(m0125_stack_settings::Migration),
             Box::new(m0126_fleet_plan_bases::Migration),
+            Box::new(m0128_stack_tags::Migration),
         ]
     }
 }

@@ -226,8 +226,8 @@ impl ScmConnectionStore for Database {
             .await
             .map_err(|cause| {
                 if is_foreign_key(&cause) {
-                    // Whoever asks may not know of the automations, so none is named.
-                    Error::conflict("automations open pull requests with the connection, or governances approve with it: delete them, or give them another one, first")
+                    // Whoever asks may not know of them, so none is named.
+                    Error::conflict("automations open pull requests with the connection, governances approve with it, or stacks plan pull requests through it: delete them, or give them another one, first")
                 } else {
                     db("deleting a connection")(cause)
                 }

@@ -2,19 +2,21 @@
 
 use async_trait::async_trait;
 use plural_app::access::{Admin, Audited, Grant, Write};
+use plural_app::cluster_facet::TagCount;
 use plural_app::job::NewJob;
 use plural_app::seal::Sealed;
 use plural_app::stack::{Dependents, StackFilter, StackSelector, StackStore, forgets};
 use plural_app::stack_run::{MadeRun, SealedInputs};
 use plural_core::access::Visibility;
-use plural_core::ids::{ClusterId, ProjectId, RepositoryId, StackId, StateVersionId, UserId};
+use plural_core::ids::{
+    ClusterId, ProjectId, RepositoryId, ScmConnectionId, StackId, StateVersionId, UserId,
+};
 use plural_core::policy::PolicyNoun;
 use plural_core::project::Project;
-use plural_core::stack::{Stack, StackChange, StackSource, StackTool};
+use plural_core::stack::{Stack, StackChange, StackFollow, StackSource, StackTool};
 use plural_core::stack_cron::Clockwork;
 use plural_core::stack_drift::StackWatch;
 use plural_core::stack_run::{RunStatus, StackRun};
-use plural_core::stack_spec::StackSpec;
 use plural_core::stack_state::StateLock;
 use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, LockType, Query};
@@ -24,7 +26,7 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use crate::convert::{json, parse, to_json, word};
+use crate::convert::{json, parse, tags_json, to_json, word};
 use crate::database::{Database, corrupt};
 use crate::error::{db, gone_or, unique};
 use crate::page::search;
@@ -32,8 +34,8 @@ use crate::records::{Guard, Table};
 use crate::stack_state::{self, version};
 use crate::transaction::{self, set};
 use crate::{
-    cluster, dependency, policy, project, repository, service_import, stack_definition, stack_dependency,
-    stack_run,
+    cluster, dependency, policy, project, repository, scm_connection, service_import, stack_definition,
+    stack_dependency, stack_run, stack_tag,
 };
 
 pub(crate) mod row {
@@ -84,6 +86,10 @@ pub(crate) mod row {
         pub drift: Option<Json>,
         /// Whoever changed it, as the audit log names them.
         pub changed_as: Option<String>,
+        /// None: it has none.
+        pub tags: Option<Json>,
+        pub interval_seconds: Option<i32>,
+        pub connection_id: Option<Uuid>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -152,6 +158,9 @@ impl TryFrom<row::Model> for Stack {
             drifted_at,
             drift,
             changed_as,
+            tags,
+            interval_seconds,
+            connection_id,
         } = row;
         Ok(Self {
             id: StackId::from_uuid(id),
@@ -159,7 +168,12 @@ impl TryFrom<row::Model> for Stack {
             name: parse(&name, "a stack's name")?,
             tool: word(StackTool::parse(&tool), "a stack's tool")?,
             protect,
+            tags: tags.map(|tags| json(tags, "a stack's tags")).transpose()?.unwrap_or_default(),
             source,
+            follow: StackFollow {
+                interval_seconds: interval_seconds.map(i32::cast_unsigned),
+                connection_id: connection_id.map(ScmConnectionId::from_uuid),
+            },
             spec: spec.map(|spec| json(spec, "what a stack is made of")).transpose()?.unwrap_or_default(),
             paused,
             status: status
@@ -201,7 +215,7 @@ impl Table for Stack {
     }
 
     fn filter(rows: Select<row::Entity>, filter: &StackFilter) -> Select<row::Entity> {
-        let StackFilter { project_id, q, drifted } = filter;
+        let StackFilter { project_id, q, drifted, tags, any_tag } = filter;
         let mut rows = search(rows, &[row::Column::Name], q.as_deref());
         if let Some(id) = project_id {
             rows = rows.filter(row::Column::ProjectId.eq(id.uuid()));
@@ -210,6 +224,9 @@ impl Table for Stack {
             Some(true) => rows = rows.filter(row::Column::DriftedAt.is_not_null()),
             Some(false) => rows = rows.filter(row::Column::DriftedAt.is_null()),
             None => {}
+        }
+        if !tags.is_empty() {
+            rows = rows.filter(stack_tag::with(tags, *any_tag));
         }
         rows
     }
@@ -272,6 +289,15 @@ async fn hold_in_tx(write: &transaction::Write<'_>, source: &StackSource) -> Res
     Ok(())
 }
 
+/// The connection through which pull requests of a stack are planned does not go while it comes to the stack.
+async fn hold_connection_in_tx(write: &transaction::Write<'_>, follow: &StackFollow) -> Result<()> {
+    let Some(id) = follow.connection_id else { return Ok(()) };
+    let known = scm_connection::row::Entity::find_by_id(id.uuid());
+    let known = known.lock(LockType::KeyShare).one(&write.tx).await;
+    known.map_err(db("reading a connection"))?.ok_or(Error::not_found("scm connection"))?;
+    Ok(())
+}
+
 /// Refuses to delete what a stack needs. Whoever asks may not know of the stack, so it is not named.
 ///
 /// # Errors
@@ -313,7 +339,9 @@ impl StackStore for Database {
             name,
             tool,
             protect,
+            tags,
             source,
+            follow,
             spec,
             paused,
             status: _,
@@ -343,6 +371,7 @@ impl StackStore for Database {
         if let Some(source) = source {
             hold_in_tx(&write, source).await?;
         }
+        hold_connection_in_tx(&write, follow).await?;
         if let Some(definition) = spec.definition_id {
             stack_definition::hold_in_tx(&write, definition).await?;
         }
@@ -383,8 +412,14 @@ impl StackStore for Database {
             drifted_at: set(None),
             drift: set(None),
             changed_as: set(changed_as.clone()),
+            tags: set((!tags.is_empty()).then(|| tags_json(tags))),
+            interval_seconds: set(follow.interval_seconds.map(u32::cast_signed)),
+            connection_id: set(follow.connection_id.map(ScmConnectionId::uuid)),
         };
         row.insert(&write.tx).await.map_err(unique("making a stack", UNIQUE))?;
+        if !tags.is_empty() {
+            stack_tag::replace_in_tx(&write, *id, tags).await?;
+        }
         if !spec.dependencies.is_empty() {
             stack_dependency::replace_in_tx(&write, *id, &spec.dependencies).await?;
         }
@@ -400,10 +435,21 @@ impl StackStore for Database {
         change: &StackChange,
         inputs: &SealedInputs,
         grant: Option<&Grant>,
+        follows: &[NewJob],
     ) -> Result<()> {
         // What comes in clear is stored as it comes sealed.
-        let StackChange { name, protect, source, spec, environment: _, files: _, paused, bindings: _ } =
-            change;
+        let StackChange {
+            name,
+            protect,
+            tags,
+            source,
+            follow,
+            spec,
+            environment: _,
+            files: _,
+            paused,
+            bindings: _,
+        } = change;
         // A stack takes nothing before it runs.
         let SealedInputs { environment, files, taken: _ } = inputs;
         let mut write = self.write().await?;
@@ -434,6 +480,9 @@ impl StackStore for Database {
         if let Some(protect) = protect {
             row.protect = set(*protect);
         }
+        if let Some(tags) = tags {
+            row.tags = set(Some(tags_json(tags)));
+        }
         if let Some(source) = source {
             hold_in_tx(&write, source).await?;
             row.repository_id = set(Some(source.repository_id.uuid()));
@@ -442,13 +491,17 @@ impl StackStore for Database {
             // Nothing is known of the new place.
             row.source_error = set(None);
         }
-        if source.is_some() || spec.is_some() || is_sealing {
+        if let Some(follow) = follow {
+            hold_connection_in_tx(&write, follow).await?;
+            row.interval_seconds = set(follow.interval_seconds.map(u32::cast_signed));
+            row.connection_id = set(follow.connection_id.map(ScmConnectionId::uuid));
+        }
+        if source.is_some() || follow.is_some() || spec.is_some() || is_sealing {
             // Whoever asks may make of it what they saw, and not take back what somebody else says meanwhile of who has to agree; nor give
             // an actor that somebody names meanwhile another environment.
             let found = lock_in_tx(&write, by.target().id).await?;
-            let found: StackSpec =
-                found.spec.map(|spec| json(spec, "what a stack is made of")).transpose()?.unwrap_or_default();
-            if found != by.target().spec {
+            let found = Stack::try_from(found)?;
+            if found.spec != by.target().spec || found.follow != by.target().follow {
                 return Err(Error::conflict("somebody else changed the stack at the same time: try again"));
             }
         }
@@ -483,6 +536,10 @@ impl StackStore for Database {
         }
         let gone = gone_or("stack", unique("changing a stack", UNIQUE));
         row.update(&write.tx).await.map_err(gone)?;
+        if let Some(tags) = tags {
+            // Its row is locked by now: two that tag it at once come one after the other.
+            stack_tag::replace_in_tx(&write, by.target().id, tags).await?;
+        }
         if let Some(dependencies) = dependencies {
             stack_dependency::replace_in_tx(&write, by.target().id, dependencies).await?;
         }
@@ -492,7 +549,13 @@ impl StackStore for Database {
         policy::grant_in_tx(&write, grant).await?;
         write.audit(by.entry()).await?;
         write.stack_changed(by.target().id.uuid(), by.entry().at);
+        write.enqueue(follows, by.entry().at).await?;
         write.commit().await
+    }
+
+    async fn stack_tags(&self, visible: &Visibility, filter: &StackFilter) -> Result<Vec<TagCount>> {
+        let shown = Stack::filter(row::Entity::find().filter(Stack::visible(visible)), filter);
+        stack_tag::counts_on(&self.reader, shown).await
     }
 
     async fn stack_edges(&self) -> Result<Vec<(StackId, StackId)>> {

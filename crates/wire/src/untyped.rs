@@ -247,7 +247,7 @@ operations! {
     /// One stack as a document, without values that are secret and without what is in its files.
     ReadStack(Query, "infrastructureStack") -> Value = "$id: ID, $name: String", concat!(
         "infrastructureStack(id: $id, name: $name) {
-    id name type protect paused workdir manageState variables timeout deletedAt updatedAt
+    id name type protect paused workdir manageState variables timeout deletedAt updatedAt interval tags { name value }
     approval requiredApprovals forbidSelfApproval approvalExpiry commandApproval
     project { id } repository { id } cluster { id handle } ", git!(), "
     actor { email } definition { id name } stateVersion { id resources }

@@ -1,10 +1,10 @@
 import { Button, Group } from '@mantine/core';
-import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
+import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { IconGitFork, IconPlus } from '@tabler/icons-react';
 
 import { projectsQuery } from '../access/queries';
-import { isFilter, PAGE, useNext } from '../lib/list';
+import { isAnswered, isFilter, PAGE, useNext } from '../lib/list';
 import { Copy } from '../parts/action';
 import { Choices, Choose, Search } from '../parts/filter';
 import { Empty, Page } from '../parts/page';
@@ -12,7 +12,7 @@ import { Shown } from '../parts/shown';
 import { Table } from '../parts/table';
 import { paths } from '../paths';
 import { commands } from './commands';
-import { stacksQuery } from './queries';
+import { stacksQuery, stackTagsQuery } from './queries';
 import { stackColumns } from './table';
 
 const route = getRouteApi('/stacks');
@@ -23,6 +23,7 @@ export function StacksPage() {
   const navigate = route.useNavigate();
   const list = useInfiniteQuery({ ...stacksQuery(search, PAGE), placeholderData: keepPreviousData });
   const projects = useInfiniteQuery(projectsQuery);
+  const tags = useQuery({ ...stackTagsQuery(search), placeholderData: keepPreviousData, enabled: isAnswered(list) });
   const set = (change: Partial<typeof search>) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
   const next = useNext(list);
   return (
@@ -49,6 +50,16 @@ export function StacksPage() {
             onChange={(project) => set({ project })}
             choices={(projects.data ?? []).map(({ id, name }) => ({ value: id, label: name }))}
           />
+          <Choose
+            label="Tag"
+            value={search.tag}
+            onChange={(tag) => set({ tag })}
+            choices={(tags.data ?? []).map(({ tag: { name, value }, count }) => ({
+              value: `${name}=${value}`,
+              label: `${name}=${value}`,
+              count,
+            }))}
+          />
         </Choices>
       </Group>
       <Shown query={list} what="stacks">
@@ -61,7 +72,7 @@ export function StacksPage() {
           next={next}
           empty={
             isFilter(search) ? (
-              <Empty title="No stack matches">Change the search, or show all projects.</Empty>
+              <Empty title="No stack matches">Change the search, or show all projects and tags.</Empty>
             ) : (
               <Empty title="No stacks yet">
                 A stack is infrastructure that Terraform, OpenTofu, Ansible or commands of yours keep: its plan is read and

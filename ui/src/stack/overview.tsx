@@ -14,6 +14,7 @@ import { Unlock } from './mutations';
 import type { RunRow, StackOne } from './queries';
 import { imageOf, kinds, runStatuses, triggers, types } from './states';
 import { Summary } from './summary';
+import { StackTags } from './table';
 
 /** What a stack is made of, what is known of its state, and what its newest run did. */
 export function Overview({ stack }: { stack: StackOne }) {
@@ -80,6 +81,7 @@ function Made({ stack }: { stack: StackOne }) {
       <Facts
         facts={[
           ['Tool', types[stack.type]],
+          ['Tags', (stack.tags ?? []).length > 0 && <StackTags key="tags" tags={stack.tags} />],
           [
             'Repository',
             repository && (

@@ -8,8 +8,8 @@ import { PAGE } from '../lib/list';
 import { isOver } from './states';
 
 const Stacks = graphql(/* GraphQL */ `
-  query Stacks($after: String, $first: Int, $q: String, $projectId: ID) {
-    list: infrastructureStacks(after: $after, first: $first, q: $q, projectId: $projectId) {
+  query Stacks($after: String, $first: Int, $q: String, $projectId: ID, $tag: TagInput) {
+    list: infrastructureStacks(after: $after, first: $first, q: $q, projectId: $projectId, tag: $tag) {
       pageInfo {
         hasNextPage
         endCursor
@@ -26,6 +26,10 @@ const Stacks = graphql(/* GraphQL */ `
           sourceError
           driftStatus
           lastSuccessfulAt
+          tags {
+            name
+            value
+          }
           git {
             ref
             folder
@@ -65,6 +69,18 @@ const Stacks = graphql(/* GraphQL */ `
   }
 `);
 
+const Tags = graphql(/* GraphQL */ `
+  query StackTags($q: String, $projectId: ID) {
+    stackTags(q: $q, projectId: $projectId) {
+      tag {
+        name
+        value
+      }
+      count
+    }
+  }
+`);
+
 const Stack = graphql(/* GraphQL */ `
   query Stack($name: String!) {
     infrastructureStack(name: $name) {
@@ -74,6 +90,10 @@ const Stack = graphql(/* GraphQL */ `
       status
       paused
       protect
+      tags {
+        name
+        value
+      }
       deletedAt
       sourceError
       sha
@@ -99,6 +119,11 @@ const Stack = graphql(/* GraphQL */ `
         autoApprove
         nextAt
         error
+      }
+      interval
+      connection {
+        id
+        name
       }
       insertedAt
       updatedAt
@@ -402,6 +427,13 @@ const Inputs = graphql(/* GraphQL */ `
 export interface StackFilter {
   q?: string | undefined;
   project?: string | undefined;
+  /** `NAME=VALUE`. */
+  tag?: string | undefined;
+}
+
+function variablesOf({ q, project, tag }: StackFilter) {
+  const [name = '', ...value] = (tag ?? '').split('=');
+  return { q: q ?? null, projectId: project ?? null, tag: name === '' ? null : { name, value: value.join('=') } };
 }
 
 type Edge = NonNullable<NonNullable<NonNullable<StacksQuery['list']>['edges']>[number]>;
@@ -409,13 +441,22 @@ export type StackRow = NonNullable<Edge['node']>;
 
 /** Stacks a page at a time, searched at the server. */
 export function stacksQuery(filter: StackFilter, first = PAGE) {
+  const variables = variablesOf(filter);
   return infiniteQueryOptions({
-    queryKey: ['stack', 'list', filter, first],
+    queryKey: ['stack', 'list', variables, first],
     initialPageParam: undefined as string | undefined,
-    queryFn: ({ pageParam, signal }) =>
-      ask(Stacks, { after: pageParam ?? null, first, q: filter.q ?? null, projectId: filter.project ?? null }, signal),
+    queryFn: ({ pageParam, signal }) => ask(Stacks, { ...variables, after: pageParam ?? null, first }, signal),
     getNextPageParam: ({ list }) => (list?.pageInfo.hasNextPage === true ? (list.pageInfo.endCursor ?? undefined) : undefined),
     select: ({ pages }): StackRow[] => pages.flatMap(({ list }) => (list?.edges ?? []).flatMap((edge) => edge?.node ?? [])),
+  });
+}
+
+/** How many stacks of a list have which tag, whichever one of them is chosen. */
+export function stackTagsQuery(filter: StackFilter) {
+  const { q, projectId } = variablesOf(filter);
+  return queryOptions({
+    queryKey: ['stack', 'tags', q, projectId],
+    queryFn: async ({ signal }) => (await ask(Tags, { q, projectId }, signal)).stackTags ?? [],
   });
 }
 

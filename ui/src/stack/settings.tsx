@@ -1,7 +1,7 @@
 import { Group, Stack } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { IconAdjustments, IconGitBranch, IconPencil, IconShield, IconUsers } from '@tabler/icons-react';
+import { IconAdjustments, IconGitBranch, IconPencil, IconShield, IconTags, IconUsers } from '@tabler/icons-react';
 
 import { clustersQuery } from '../cluster/queries';
 import { ask } from '../lib/client';
@@ -18,6 +18,7 @@ import { commands, stackRight } from './commands';
 import { CommandsPanel, line } from './custom';
 import { Needs } from './needs';
 import { Environment } from './environment';
+import { Follow } from './follow';
 import { hookField, hooksOf } from './hooks';
 import { Update } from './mutations';
 import { approvalOf, follows } from './overview';
@@ -31,6 +32,7 @@ export function StackSettings({ stack }: { stack: StackOne }) {
   return (
     <Stack gap="md">
       <Source stack={stack} />
+      <Follow stack={stack} />
       <Approval stack={stack} />
       <Policy stack={stack} />
       <Schedules stack={stack} />
@@ -497,6 +499,7 @@ function Job({ stack }: { stack: StackOne }) {
 function More({ stack }: { stack: StackOne }) {
   const { id, name, protect } = stack;
   const navigate = useNavigate();
+  const tags = (stack.tags ?? []).flatMap((tag) => (tag ? [`${tag.name}=${tag.value}`] : []));
   return (
     <Panel title="More">
       <Group gap="sm" p="md">
@@ -511,6 +514,22 @@ function More({ stack }: { stack: StackOne }) {
           command={commands.update(name, `--protect ${String(!protect)}`)}
           run={() => ask(Update, { id, attributes: { protect: !protect } })}
           done={protect ? `${name} is not protected any more` : `${name} is protected`}
+        />
+        <Action
+          key={`tags ${tags.join(' ')}`}
+          noun="stack"
+          label="Change the tags"
+          icon={IconTags}
+          right={right(stack)}
+          unless={leaves(stack)}
+          explains="Stacks are grouped and found by tags. No run begins."
+          fields={[{ name: 'tags', label: 'Tags, one a line', kind: 'area', initial: tags.join('\n'), hint: 'NAME=VALUE' }]}
+          command={(values) => {
+            const all = pairs(values, 'tags').map((tag) => `--tag ${quoted(`${tag.name}=${tag.value}`)}`);
+            return commands.update(name, ...(all.length === 0 ? ['--tag-none'] : all));
+          }}
+          run={(values) => ask(Update, { id, attributes: { tags: pairs(values, 'tags') } })}
+          done={`Changed the tags of ${name}`}
         />
         <Action
           key={name}

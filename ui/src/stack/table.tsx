@@ -1,4 +1,4 @@
-import { Badge } from '@mantine/core';
+import { Badge, Text } from '@mantine/core';
 import { IconLock } from '@tabler/icons-react';
 
 import { short } from '../lib/text';
@@ -91,6 +91,12 @@ export const stackColumns: Columns<StackRow> = [
     },
   },
   {
+    id: 'tags',
+    header: 'Tags',
+    meta: { track: 'minmax(110px, 1fr)', from: 960 },
+    cell: ({ row }) => <StackTags tags={row.original.tags} />,
+  },
+  {
     id: 'serial',
     header: 'Serial',
     meta: { track: '70px', from: 1060, isNumber: true },
@@ -116,6 +122,20 @@ export const stackColumns: Columns<StackRow> = [
       ),
   },
 ];
+
+/** Tags, each a link to all stacks that have it. */
+export function StackTags({ tags }: Pick<StackRow, 'tags'>) {
+  return (tags ?? []).map(
+    (tag) =>
+      tag && (
+        <Text key={tag.name} component="span" size="xs" mr={8}>
+          <RouteLink to={paths.stacks()} search={{ tag: `${tag.name}=${tag.value}` }}>
+            <Name of={`${tag.name}=${tag.value}`} />
+          </RouteLink>
+        </Text>
+      ),
+  );
+}
 
 export function runColumns(stack: string): Columns<RunRow> {
   return [

@@ -23,7 +23,7 @@ const PAGE: (u64, u64) = (100, 500);
 /// How long a list without pages usually is.
 const USUAL_LENGTH: u64 = 10;
 /// Lists without pages that are usually longer, or shorter.
-const LONGER: [(&str, &str, u64); 18] = [
+const LONGER: [(&str, &str, u64); 19] = [
     ("ClusterStatus", "conditions", 1),
     ("FleetPlanPartPlan", "objects", 50),
     ("FleetPlanReach", "parts", 50),
@@ -31,6 +31,7 @@ const LONGER: [(&str, &str, u64); 18] = [
     ("ServiceContext", "imports", 5),
     ("ServiceDeployment", "components", 50),
     ("RootQueryType", "stackStateDiff", 100),
+    ("RootQueryType", "stackTags", 100),
     ("ServicePlan", "objects", 50),
     ("ServicePreview", "objects", 50),
     ("Cluster", "apiDeprecations", 50),
@@ -73,6 +74,7 @@ const COSTLY: [(&str, &str, u64); 41] = [
     ("RootQueryType", "stackGraph", 1_000),
     ("RootQueryType", "stackState", 2_000),
     ("RootQueryType", "stackStateDiff", 4_000),
+    ("RootQueryType", "stackTags", 1_000),
     ("GlobalService", "instanceCounts", 50),
     ("ManagedNamespace", "instanceCounts", 50),
     ("InfrastructureStack", "dependents", 100),

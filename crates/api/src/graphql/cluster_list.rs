@@ -1,5 +1,7 @@
 //! Clusters: which of them, in which order, and how many of them are how.
 
+use std::collections::BTreeMap;
+
 use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::cluster::ClusterFilter;
@@ -27,13 +29,28 @@ pub(crate) enum Conjunction {
     Or,
 }
 
-/// Selects clusters by tags.
+/// Selects clusters or stacks by tags.
 #[derive(Debug, InputObject)]
 pub(crate) struct TagQuery {
     /// How they combine.
     op: Conjunction,
     /// The tags.
     tags: List<TagInput>,
+}
+
+impl TagQuery {
+    /// The tags by name, and whether one of them is enough.
+    pub(super) fn chosen(self) -> plural_core::Result<(BTreeMap<String, String>, bool)> {
+        let Self { op, tags: list } = self;
+        let mut tags = BTreeMap::new();
+        for TagInput { name, value } in items(list).unwrap_or_default() {
+            // "a=1 and a=2" fits nothing, "a=1 or a=2" needs two values of one name.
+            if tags.insert(name.clone(), value).is_some() {
+                return Err(Error::invalid("tagQuery.tags", format!("lists the tag {name:?} twice")));
+            }
+        }
+        Ok((tags, op == Conjunction::Or))
+    }
 }
 
 /// How a cluster is, by when its agent was last heard.
@@ -294,14 +311,8 @@ impl Chosen {
             distro: distro.map(Into::into),
             ..ClusterFilter::default()
         };
-        if let Some(TagQuery { op, tags }) = tag_query {
-            filter.any_tag = op == Conjunction::Or;
-            for TagInput { name, value } in items(tags).unwrap_or_default() {
-                // "a=1 and a=2" fits no cluster, "a=1 or a=2" needs two values of one name.
-                if filter.tags.insert(name.clone(), value).is_some() {
-                    return Err(Error::invalid("tagQuery.tags", format!("lists the tag {name:?} twice")));
-                }
-            }
+        if let Some(query) = tag_query {
+            (filter.tags, filter.any_tag) = query.chosen()?;
         }
         Ok(filter)
     }

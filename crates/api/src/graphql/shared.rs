@@ -8,10 +8,10 @@ use plural_core::{Error, Result};
 
 use super::error::{List, id, items};
 
-/// A name and a value by which clusters are grouped and selected.
+/// A name and a value by which clusters and stacks are grouped and selected.
 #[derive(Debug, Clone, SimpleObject)]
 pub(crate) struct Tag {
-    /// The name, unique within a cluster.
+    /// The name, unique within a cluster or a stack.
     pub(crate) name: String,
     /// The value.
     pub(crate) value: String,
@@ -20,7 +20,7 @@ pub(crate) struct Tag {
 /// A tag to set.
 #[derive(Debug, Clone, InputObject)]
 pub(crate) struct TagAttributes {
-    /// The name, unique within a cluster.
+    /// The name, unique within a cluster or a stack.
     pub(crate) name: String,
     /// The value.
     pub(crate) value: String,

@@ -2,7 +2,7 @@
 
 use async_graphql::{Context, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
-use plural_app::stack::{Dependents, StackFilter, StackSelector};
+use plural_app::stack::{Dependents, StackSelector};
 use plural_core::policy::Role;
 use plural_core::run_call::InputVariable;
 use plural_core::stack_run::RunGroup;
@@ -11,14 +11,16 @@ use plural_specs::Map;
 use super::{
     binding::{PolicyBinding, bindings_of},
     cluster::Cluster,
-    error::{IntoGraphql, List, Nullable, id, id_in, id_option, id_or_name, items, list, nullable},
+    error::{IntoGraphql, List, Nullable, id, id_in, id_or_name, items, list, nullable},
     git_repository::GitRepository,
     limited::limited,
     page::{connection, counted, page_args},
     project::Project,
-    record::{by_id, one, page_of},
+    record::{by_id, one},
     request::request,
+    scm_connection::ScmConnection,
     service::GitRef,
+    shared::Tag,
     stack_clock::{
         StackCron, StackDriftCheck, StackDriftSchedule, StackDriftStatus, StackDriftedResourceConnection,
     },
@@ -78,6 +80,11 @@ impl InfrastructureStack {
         self.0.protect
     }
 
+    /// Names and values by which stacks are grouped and found.
+    async fn tags(&self) -> List<Tag> {
+        list(self.0.tags.iter().map(|(name, value)| Tag { name: name.clone(), value: value.clone() }))
+    }
+
     /// How its newest run stands that was neither a dry run nor a look for drift; absent before the first one.
     async fn status(&self) -> Option<StackStatus> {
         self.0.status.map(Into::into)
@@ -109,6 +116,18 @@ impl InfrastructureStack {
             by_id::<plural_core::cluster::Cluster, _>(ctx, source.cluster_id).await
         })
         .await
+    }
+
+    /// How often its code is looked at; absent: as often as the console fetches the repository.
+    async fn interval(&self) -> Option<String> {
+        self.0.follow.interval_seconds.map(|seconds| format!("{seconds}s"))
+    }
+
+    /// The connection to a git host through which its pull requests are planned; absent: each one that may touch the repository, or when you
+    /// may not see it.
+    async fn connection(&self, ctx: &Context<'_>) -> Nullable<ScmConnection> {
+        nullable(by_id::<plural_core::scm_connection::ScmConnection, _>(ctx, self.0.follow.connection_id))
+            .await
     }
 
     /// The commit that was applied last.
@@ -460,25 +479,6 @@ impl StackQuery {
     ) -> Nullable<InfrastructureStack> {
         let by = id_or_name(stack, name, StackSelector::Id, StackSelector::Name);
         one::<plural_core::stack::Stack, _>(ctx, by).await
-    }
-
-    /// The stacks that you may see.
-    #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
-    async fn infrastructure_stacks(
-        &self,
-        ctx: &Context<'_>,
-        after: Option<String>,
-        first: Option<i32>,
-        before: Option<String>,
-        last: Option<i32>,
-        #[graphql(desc = "Only of this project.")] project_id: Option<ID>,
-        #[graphql(desc = "Only with this in their name.")] q: Option<String>,
-        #[graphql(desc = "Only those that drifted; `false`: only those that did not, as far as is known.")]
-        drifted: Option<bool>,
-    ) -> Nullable<InfrastructureStackConnection> {
-        let filter =
-            id_option(project_id.as_deref()).map(|project_id| StackFilter { project_id, q, drifted });
-        page_of::<plural_core::stack::Stack, _>(ctx, filter, page_args(after, first, before, last)).await
     }
 }
 

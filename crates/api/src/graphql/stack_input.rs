@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use async_graphql::{Enum, ID, InputObject};
 use plural_core::ids::UserId;
 use plural_core::run_call::InputVariable;
-use plural_core::stack::{ChangedVariable, NewStack, Stack, StackChange, StackSource, StackTool};
+use plural_core::stack::{
+    ChangedVariable, NewStack, Stack, StackChange, StackFollow, StackSource, StackTool,
+};
 use plural_core::stack_spec::StackSpec;
 use plural_core::{Error, Result};
-use plural_specs::Json;
+use plural_specs::{Json, Seconds};
 
 use super::{
     error::{List, id_in, items, parse, parse_option, unsupported},
     service_input::GitRefAttributes,
-    shared::{PolicyBindingAttributes, RbacAttributes, TagAttributes},
+    shared::{self, PolicyBindingAttributes, RbacAttributes, TagAttributes},
     stack_clock::{ClockAttributes, StackCronAttributes, StackDriftAttributes},
     stack_dependency::StackDependencyAttributes,
     stack_policy::PolicyEngineAttributes,
@@ -50,6 +52,8 @@ pub(crate) struct StackAttributes {
     project_id: Option<ID>,
     /// It cannot be deleted.
     protect: Option<bool>,
+    /// All tags by which it is grouped and found. Replaces the list, and makes no run.
+    tags: List<TagAttributes>,
     /// Neither commits nor the clock nor changes of the stack make runs.
     paused: Option<bool>,
     /// The repository of its code. It, `clusterId` and `git` are given together; a stack without them has a state and no runs.
@@ -99,7 +103,8 @@ pub(crate) struct StackAttributes {
     actor_id: Option<ID>,
     /// Refused: a stack is not made by a service here.
     parent_id: Option<ID>,
-    /// Refused: a stack has no connection of its own.
+    /// The connection to a git host through which its pull requests are planned, and no other one. It must be one that may touch the repository. An
+    /// empty text: each one that may.
     connection_id: Option<ID>,
     /// What gives a `CUSTOM` stack its commands, in place of `commands` and `deleteCommands`; an empty text ends that.
     definition_id: Option<ID>,
@@ -111,10 +116,9 @@ pub(crate) struct StackAttributes {
     drift: Option<StackDriftAttributes>,
     /// What checks its plans, besides the rules of its project.
     policy_engine: Option<PolicyEngineAttributes>,
-    /// Refused: repositories are fetched as the console's settings say.
+    /// How often its code is looked at, `30s` at least: `5m`, `1h30m`. A shorter one than the console's has the repository fetched more often; with a
+    /// longer one, commits make runs later, unless a webhook tells of them. An empty text: as the console's settings say.
     interval: Option<String>,
-    /// Refused: stacks have no tags yet.
-    tags: List<TagAttributes>,
     /// Refused: runs are watched by no metrics yet.
     observable_metrics: List<ObservableMetricAttributes>,
 }
@@ -176,9 +180,11 @@ struct Sorted {
     kind: Option<StackType>,
     project_id: Option<ID>,
     protect: Option<bool>,
+    tags: Option<BTreeMap<String, String>>,
     paused: Option<bool>,
     actor: Option<ID>,
     source: SourceAttributes,
+    follow: FollowAttributes,
     spec: SpecAttributes,
     clock: ClockAttributes,
     files: List<StackFileAttributes>,
@@ -195,9 +201,11 @@ impl StackAttributes {
             kind,
             project_id,
             protect,
+            tags,
             paused,
             actor,
             source,
+            follow,
             spec,
             clock,
             files,
@@ -233,7 +241,9 @@ impl StackAttributes {
             tool: kind.into(),
             project_id: id_in("attributes.projectId", project_id.as_deref())?,
             protect: protect.unwrap_or_default(),
+            tags: tags.unwrap_or_default(),
             source: source.over(None)?,
+            follow: follow.over(StackFollow::default())?,
             spec: StackSpec {
                 actor: actor_over(actor.as_ref(), None)?,
                 ..clock.over(spec.over(StackSpec::default())?)?
@@ -252,9 +262,11 @@ impl StackAttributes {
             kind,
             project_id,
             protect,
+            tags,
             paused,
             actor,
             source,
+            follow,
             spec,
             clock,
             files,
@@ -280,7 +292,9 @@ impl StackAttributes {
         Ok(StackChange {
             name: parse_option("attributes.name", name.as_deref())?,
             protect,
+            tags: tags.filter(|tags| *tags != of.tags),
             source: source.filter(|source| of.source.as_ref() != Some(source)),
+            follow: Some(follow.over(of.follow)?).filter(|follow| *follow != of.follow),
             spec: Some(spec).filter(|spec| *spec != of.spec),
             environment: changed_variables(environment)?,
             files: changed_files(files)?,
@@ -296,6 +310,7 @@ impl StackAttributes {
             kind,
             project_id,
             protect,
+            tags,
             paused,
             repository_id,
             cluster_id,
@@ -327,7 +342,6 @@ impl StackAttributes {
             drift,
             policy_engine,
             interval,
-            tags,
             observable_metrics,
         } = self;
         // Clients send empty texts and lists for what was left out.
@@ -339,21 +353,10 @@ impl StackAttributes {
                 "is not supported: a stack is not made by a service here. Leave it out",
             ),
             (
-                "attributes.connectionId",
-                named(connection_id),
-                "is not supported: a stack has no connection of its own. Give the repository its credentials",
-            ),
-            (
                 "attributes.agentId",
                 named(agent_id),
                 "is not supported: agents for coding are not part of this console. Leave it out",
             ),
-            (
-                "attributes.interval",
-                interval.is_some_and(|interval| !interval.is_empty()),
-                "is not supported: repositories are fetched as the console's settings say. Leave it out",
-            ),
-            ("attributes.tags", filled(tags), "is not supported yet: group stacks by project"),
             (
                 "attributes.observableMetrics",
                 filled(observable_metrics),
@@ -368,9 +371,11 @@ impl StackAttributes {
             kind,
             project_id,
             protect,
+            tags: shared::tags("attributes.tags", tags)?,
             paused,
             actor: actor_id,
             source: SourceAttributes { repository_id, cluster_id, git },
+            follow: FollowAttributes { interval, connection_id },
             spec: SpecAttributes {
                 job_spec,
                 configuration,
@@ -424,6 +429,30 @@ impl SourceAttributes {
             Error::invalid("attributes.git", "is needed together with repositoryId and clusterId")
         })?;
         Ok(Some(StackSource { repository_id, git, cluster_id }))
+    }
+}
+
+/// How that is followed.
+struct FollowAttributes {
+    interval: Option<String>,
+    connection_id: Option<ID>,
+}
+
+impl FollowAttributes {
+    /// What it becomes, with what is absent as it is; an empty text ends a part.
+    fn over(self, is: StackFollow) -> Result<StackFollow> {
+        let Self { interval, connection_id } = self;
+        let interval_seconds = match interval.as_deref() {
+            None => is.interval_seconds,
+            Some("") => None,
+            Some(text) => Some(parse::<Seconds>("attributes.interval", text)?.0),
+        };
+        let connection_id = match connection_id {
+            None => is.connection_id,
+            Some(id) if id.is_empty() => None,
+            Some(id) => id_in("attributes.connectionId", Some(&id.0))?,
+        };
+        Ok(StackFollow { interval_seconds, connection_id })
     }
 }
 

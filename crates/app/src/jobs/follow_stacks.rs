@@ -15,19 +15,27 @@ use crate::ports::git::{CommitInfo, GitAccess, GitError, SourceSpec};
 use crate::project::ProjectSelector;
 use crate::repository::RepositoryWork;
 use crate::stack::{StackSelector, stack_limits};
+use crate::stack_follow::fetched_again;
 use crate::stack_run::NewRun;
 
-/// All stacks of the repository. What one of them fails with is its own matter.
-pub(super) async fn run(app: &App, work: &RepositoryWork, access: &GitAccess) -> Result<()> {
+/// All stacks of the repository; those with a longer interval than the console's only in their turn, unless somebody `asked`: a webhook, or a
+/// change. Answers in how many seconds it is to be fetched again. What one of them fails with is its own matter.
+pub(super) async fn run(app: &App, work: &RepositoryWork, access: &GitAccess, asked: bool) -> Result<u64> {
     let mut commits: BTreeMap<String, Result<CommitInfo, GitError>> = BTreeMap::new();
+    let (settings, now) = (app.settings.poll_seconds, app.now());
     let stacks = app.store.stack_sources(work.repository.id).await?;
     if stacks.is_empty() {
-        return Ok(());
+        return Ok(settings);
     }
+    let again = fetched_again(settings, stacks.iter().map(|stack| stack.follow));
     // Of a commit that reaches several, those that others depend on first: these wait for their runs.
     let stacks = app.stacks_graph().await?.upstream_first(stacks, |stack| stack.id);
     for stack in stacks {
         let Some(source) = stack.source.clone() else { continue };
+        let slow = stack.follow.interval_seconds.filter(|seconds| u64::from(*seconds) > again);
+        if slow.is_some_and(|seconds| !asked && !app.stack_paces.is_due(stack.id, seconds, now)) {
+            continue;
+        }
         let commit = match commits.entry(source.git.reference.clone()) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(missing) => {
@@ -38,9 +46,11 @@ pub(super) async fn run(app: &App, work: &RepositoryWork, access: &GitAccess) ->
         if let Err(error) = look(app, work, access, (&stack, &source), commit).await {
             let error = error.log_text();
             tracing::warn!(stack.id = %stack.id, error, "cannot look at the code of a stack; trying again");
+        } else if let Some(seconds) = slow {
+            app.stack_paces.looked(stack.id, seconds, now);
         }
     }
-    Ok(())
+    Ok(again)
 }
 
 /// Says of all stacks of a repository that it cannot be fetched.

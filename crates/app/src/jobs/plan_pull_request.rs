@@ -136,7 +136,9 @@ async fn reaches(
     pull: &RunPullRequest,
     changed: &Changed,
 ) -> Result<Vec<StackId>> {
-    let stacks = own_stacks(app, connection, repository).await?;
+    let is_named = |stack: &Stack| stack.follow.connection_id.is_none_or(|id| id == connection.id);
+    let stacks = own_stacks(app, connection, repository).await?.into_iter().filter(is_named);
+    let stacks = sourced(stacks);
     if stacks.is_empty() {
         return Ok(Vec::new());
     }
@@ -168,7 +170,7 @@ pub(super) async fn changed_stacks(
     (head, base): (&str, &CommitInfo),
     changed: &Changed,
 ) -> Result<Vec<StackId>> {
-    let stacks = own_stacks(app, connection, repository).await?;
+    let stacks = sourced(own_stacks(app, connection, repository).await?);
     if stacks.is_empty() {
         return Ok(Vec::new());
     }
@@ -180,15 +182,15 @@ pub(super) async fn changed_stacks(
     Ok(concerned(app, access, &following, (head, Some(base)), changed).await)
 }
 
-/// The stacks of a repository whose connection this can be, with their sources.
-async fn own_stacks(
-    app: &App,
-    connection: &ScmConnection,
-    repository: RepositoryId,
-) -> Result<Vec<(StackId, StackSource)>> {
+/// The stacks of a repository whose connection this can be.
+async fn own_stacks(app: &App, connection: &ScmConnection, repository: RepositoryId) -> Result<Vec<Stack>> {
     let is_own = |stack: &Stack| connection.project_id.is_none_or(|project| project == stack.project_id);
-    let stacks = app.store.stack_sources(repository).await?.into_iter().filter(is_own);
-    Ok(stacks.filter_map(|stack| Some((stack.id, stack.source?))).collect())
+    Ok(app.store.stack_sources(repository).await?.into_iter().filter(is_own).collect())
+}
+
+/// Those that have code, and where it is.
+fn sourced(stacks: impl IntoIterator<Item = Stack>) -> Vec<(StackId, StackSource)> {
+    stacks.into_iter().filter_map(|stack| Some((stack.id, stack.source?))).collect()
 }
 
 /// Those that follow a branch, which is at this commit.

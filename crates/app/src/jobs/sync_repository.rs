@@ -27,8 +27,9 @@ const MOVES: usize = 500;
 
 /// How a look ended.
 pub(super) enum Outcome {
-    /// Everything was looked at; a local repository's ref watch comes along.
-    Done { refs: Option<watch::Receiver<u64>> },
+    /// Everything was looked at; a local repository's ref watch comes along, and in how many seconds it is fetched again. None where it cannot
+    /// be fetched.
+    Done { refs: Option<watch::Receiver<u64>>, again: Option<u64> },
     /// Another replica looks after it.
     Elsewhere,
     /// This replica should look after it, and another still does.
@@ -37,14 +38,15 @@ pub(super) enum Outcome {
     Gone,
 }
 
-pub(super) async fn run(app: &App, id: RepositoryId) -> Result<Outcome> {
+/// Looks at a repository; `asked`: a webhook or a change says that there may be something new.
+pub(super) async fn run(app: &App, id: RepositoryId, asked: bool) -> Result<Outcome> {
     let name = lease_name(id);
     let Some(work) = app.store.repository_work(id).await? else {
         app.turn_over(&name).await;
         return Ok(Outcome::Gone);
     };
     match app.turn(&name).await? {
-        Some(fence) => Box::pin(fence.guard(look_at(app, work))).await,
+        Some(fence) => Box::pin(fence.guard(look_at(app, work, asked))).await,
         None if app.replicas.is_chosen(&name) => Ok(Outcome::Soon),
         None => Ok(Outcome::Elsewhere),
     }
@@ -60,7 +62,7 @@ pub(super) fn lease_name(id: RepositoryId) -> String {
     format!("repository:{id}")
 }
 
-async fn look_at(app: &App, work: RepositoryWork) -> Result<Outcome> {
+async fn look_at(app: &App, work: RepositoryWork, asked: bool) -> Result<Outcome> {
     let id = work.repository.id;
     let access = app.git_access(&work).await?;
     let refs = match app.git.watch(&access).await {
@@ -93,7 +95,7 @@ async fn look_at(app: &App, work: RepositoryWork) -> Result<Outcome> {
         })
         .await?;
         follow_stacks::blame(app, id, error).await?;
-        return Ok(Outcome::Done { refs });
+        return Ok(Outcome::Done { refs, again: None });
     }
     let changed = fetched.is_ok_and(|fetched| fetched.changed);
     if changed {
@@ -105,9 +107,9 @@ async fn look_at(app: &App, work: RepositoryWork) -> Result<Outcome> {
         app.globals.wake();
     }
     look(app, work.repository.project_id, &access, &services).await?;
-    follow_stacks::run(app, &work, &access).await?;
+    let again = follow_stacks::run(app, &work, &access, asked).await?;
     follow_fleet_base::heard(app, &access).await?;
-    Ok(Outcome::Done { refs })
+    Ok(Outcome::Done { refs, again: Some(again) })
 }
 
 impl App {

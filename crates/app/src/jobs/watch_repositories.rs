@@ -112,21 +112,25 @@ async fn look_after(app: &App, id: RepositoryId, mut kicked: watch::Receiver<u64
     let mut moved: Option<watch::Receiver<u64>> = None;
     let mut replicas = app.replicas.moved();
     let mut failures = 0_u32;
+    // Who begins knows of nothing that was looked at.
+    let mut asked = true;
     loop {
         let mut seconds = app.settings.poll_seconds;
+        // One that came together with something else is none that was heard before.
+        asked |= kicked.has_changed().unwrap_or_default();
         kicked.mark_unchanged();
         replicas.mark_unchanged();
         if let Some(moved) = &mut moved {
             moved.mark_unchanged();
         }
-        match Box::pin(sync_repository::run(app, id)).await {
+        match Box::pin(sync_repository::run(app, id, asked)).await {
             Ok(Outcome::Gone) => {
                 if let Err(error) = app.git.forget(id).await {
                     tracing::warn!(repository.id = %id, error = %error, "cannot drop the mirror of a removed repository");
                 }
                 return;
             }
-            Ok(Outcome::Done { refs }) => {
+            Ok(Outcome::Done { refs, again }) => {
                 failures = 0;
                 if moved.is_none() {
                     moved = refs;
@@ -134,6 +138,9 @@ async fn look_after(app: &App, id: RepositoryId, mut kicked: watch::Receiver<u64
                         // Between the fetch and the watch a ref may have moved.
                         continue;
                     }
+                }
+                if let Some(again) = again {
+                    (seconds, asked) = (again, false);
                 }
             }
             Ok(Outcome::Elsewhere) => {}
@@ -153,7 +160,12 @@ async fn look_after(app: &App, id: RepositoryId, mut kicked: watch::Receiver<u64
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            changed = kicked.changed() => if changed.is_err() { return },
+            changed = kicked.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                asked = true;
+            }
             // Another set of replicas: it may be this one's turn now, or no longer. Not all repositories at one moment.
             _ = replicas.changed() => if app.replicas_alive().len() > 1 {
                 tokio::time::sleep(SPREAD.mul_f64(rand::random::<f64>())).await;

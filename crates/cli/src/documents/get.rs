@@ -313,7 +313,8 @@ async fn table(
             terminal,
         ),
         Kind::InfrastructureStack => {
-            let page = |after| ListInfrastructureStacks { after, first, project_id: None, q: None };
+            let page =
+                |after| ListInfrastructureStacks { after, first, project_id: None, q: None, tag_query: None };
             rows(all_pages(client, page).await, wanted, kind, args, terminal)
         }
         Kind::ServiceContext => rows(

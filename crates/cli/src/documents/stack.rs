@@ -6,7 +6,7 @@ use plural_wire::{ChangeStack, DeleteStack, DetachStack, FindUser, MakeStack, Re
 use serde_json::{Value, json};
 
 use super::{
-    cluster::changed,
+    cluster::{changed, tag_list, tags},
     console::{Console, text, there},
     kind::{Info, Kind},
     project::{bind, bindings, id_attribute},
@@ -178,7 +178,8 @@ pub(super) async fn read(key: &str, console: &mut Console<'_>) -> Result<Option<
         "cron",
     ];
     let mut state = picked(&answer, &simple);
-    for name in ["approvalExpiry", "timeout"] {
+    state.insert("tags".into(), tags(&answer));
+    for name in ["approvalExpiry", "timeout", "interval"] {
         let span = text(&answer, name).and_then(|text| text.parse::<Seconds>().ok());
         state.extend(span.map(|span| (name.to_owned(), json!(span))));
     }
@@ -319,6 +320,7 @@ async fn attributes(
             },
             "dependencies" => (name, dependencies(value.as_ref(), console).await?),
             "policyEngine" => (name, policy(below(state, name), console).await?),
+            "tags" => (name, tag_list(state)),
             "environment" => (name, environment(desired)),
             "files" => (name, files(desired)),
             "configuration" => (name, configuration(below(was, name), below(state, name))),
@@ -337,7 +339,7 @@ async fn attributes(
             "variables" => (name, or(json!({}))),
             "commands" | "deleteCommands" => (name, steps(state, name)),
             "requiredApprovals" => (name, or(json!(1))),
-            "workdir" | "approvalExpiry" | "timeout" => (name, or(json!(""))),
+            "workdir" | "approvalExpiry" | "timeout" | "interval" => (name, or(json!(""))),
             "approval" | "forbidSelfApproval" | "commandApproval" | "manageState" | "protect" | "paused" => {
                 (name, or(json!(false)))
             }

@@ -189,6 +189,7 @@ pub(super) const STACK: &[Field] = &[
         Type::Reference(Kind::Project),
         "Where it belongs; the default project when absent. It cannot change.",
     ),
+    field("tags", Type::TextMap, "Tags by which it is grouped and found; all of them."),
     field(
         "repositoryRef",
         Type::Reference(Kind::GitRepository),
@@ -201,6 +202,11 @@ pub(super) const STACK: &[Field] = &[
     ),
     field("cluster", Type::Text, "The same, by the cluster's handle."),
     field("git", Type::Fields(GIT), "Where in the repository."),
+    field(
+        "interval",
+        Type::Span,
+        "How often its code is looked at; as the console's settings say when absent.",
+    ),
     field("workdir", Type::Text, "Folder below that of git in which the tool runs."),
     field("manageState", Type::Bool, "The console keeps the state of Terraform, OpenTofu and Terragrunt."),
     field("configuration", Type::Fields(CONFIGURATION), "Settings of the tool."),
@@ -251,10 +257,11 @@ pub(super) const STACK: &[Field] = &[
         "Who may read and write; stays as it is where it is not named.",
     ),
     field("detach", Type::Bool, "`plural delete` destroys nothing. The console does not keep this.").hidden(),
-    refused("interval", "repositories are fetched as the console's settings say; leave it out"),
-    refused("scmConnectionRef", "a stack has no connection of its own; give the repository its credentials"),
+    refused(
+        "scmConnectionRef",
+        "files hold no connections to git hosts; `plural cd stacks update NAME --connection CONNECTION` names the one of a stack",
+    ),
     refused("observableMetrics", "runs are watched by no metrics; leave it out, and approve plans by hand"),
-    refused("tags", "stacks have no tags; group them by project"),
     refused("agentId", "agents of AI are not supported; leave it out"),
     RECONCILIATION,
 ];

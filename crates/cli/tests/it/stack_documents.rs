@@ -24,6 +24,8 @@ kind: InfrastructureStack
 metadata: {{name: db}}
 spec:
   type: TERRAFORM
+  tags: {{stage: prod, team: db}}
+  interval: 1h30m
   repositoryRef: {{name: infra}}
   clusterRef: {{name: blue}}
   git: {{ref: main, folder: db/}}
@@ -162,6 +164,8 @@ async fn stacks_are_applied_once_and_what_is_printed_is_taken_back() {
     );
     assert_eq!(db["variables"], json!({"region": "eu-west-1", "sizes": [1, 2]}), "{db}");
     assert_eq!(db["files"], json!([{"path": "certs/ca.pem"}]), "{db}");
+    let tags = json!([{"name": "stage", "value": "prod"}, {"name": "team", "value": "db"}]);
+    assert_eq!((&db["tags"], &db["interval"]), (&tags, &json!("5400s")), "{db}");
     assert_eq!(s.w.json("cd stacks describe zone").await["definition"]["name"], "dns");
 
     // A second run writes nothing, though the console tells no secret values.

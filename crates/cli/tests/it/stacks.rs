@@ -215,6 +215,69 @@ async fn a_stack_is_made_of_what_is_typed_and_of_files() {
 }
 
 #[tokio::test]
+async fn tags_are_given_and_looked_for() {
+    let mut tagged = stack(&json!(0));
+    tagged["tags"] = json!([{"name": "stage", "value": "prod"}, {"name": "team", "value": "shop"}]);
+    let page = json!({"pageInfo": {"hasNextPage": false, "endCursor": null}, "edges": [{"node": tagged}]});
+    let server = Server::start()
+        .await
+        .data("ListInfrastructureStacks", "infrastructureStacks", &page)
+        .data("GetStackDetails", "infrastructureStack", &details(&tagged))
+        .data("CreateStack", "createStack", &tagged)
+        .data("UpdateStack", "updateStack", &tagged);
+    let person = Person::of(&server.url);
+    let listed = person.run("cd stacks list --tag stage=prod --tag team=shop -o wide").await;
+    assert!(listed.code == 0 && listed.out.contains("stage=prod,team=shop"), "{listed:?}");
+    assert_eq!(
+        server.asked("ListInfrastructureStacks")[0]["tagQuery"],
+        json!({"op": "AND", "tags": tagged["tags"]})
+    );
+    let described = person.run("cd stacks describe network").await;
+    assert!(described.out.contains("stage=prod\n") && described.out.contains("team=shop\n"), "{described:?}");
+
+    let made = person.run("cd stacks create network --tag stage=prod --tag team=shop").await;
+    assert_eq!(made.code, 0, "{made:?}");
+    assert_eq!(server.asked("CreateStack")[0]["attributes"]["tags"], tagged["tags"]);
+    for (options, tags) in
+        [("--tag stage=dev", json!([{"name": "stage", "value": "dev"}])), ("--tag-none", json!([]))]
+    {
+        let done = person.run(&format!("cd stacks update network {options}")).await;
+        assert_eq!(done.code, 0, "{done:?}");
+        assert_eq!(server.asked("UpdateStack").last().unwrap()["attributes"], json!({"tags": tags}));
+    }
+    assert_eq!(person.run("cd stacks update network --tag stage").await.code, 2);
+}
+
+#[tokio::test]
+async fn an_update_says_how_the_code_is_followed() {
+    let mut known = details(&stack(&json!(0)));
+    known["git"] = json!({"ref": "main", "folder": "network"});
+    known["interval"] = json!("300s");
+    known["connection"] = json!({"id": ID, "name": "github"});
+    let connection = json!({
+        "id": ID, "name": "github", "type": "GITHUB", "default": false, "repositories": ["acme/*"], "hasToken": true,
+        "hasSigningKey": false, "hasProxy": false,
+    });
+    let server = Server::start()
+        .await
+        .data("GetStackDetails", "infrastructureStack", &known)
+        .data("GetScmConnection", "scmConnection", &connection)
+        .data("UpdateStack", "updateStack", &known);
+    let person = Person::of(&server.url);
+    for (options, attributes) in [
+        ("--interval 5m --connection github", json!({"interval": "5m", "connectionId": ID})),
+        ("--interval= --connection=", json!({"interval": "", "connectionId": ""})),
+    ] {
+        let done = person.run(&format!("cd stacks update network {options}")).await;
+        assert_eq!(done.code, 0, "{done:?}");
+        assert_eq!(server.asked("UpdateStack").last().unwrap()["attributes"], attributes);
+    }
+    assert_eq!(server.asked("GetScmConnection"), [json!({"id": null, "name": "github"})]);
+    let described = person.run("cd stacks describe network").await.out;
+    assert!(described.contains("every 300s\n") && described.contains("github\n"), "{described}");
+}
+
+#[tokio::test]
 async fn an_update_keeps_what_it_does_not_name() {
     let server = server(json!(0)).await;
     let piped = Person::of(&server.url).piping("hunter2\n");

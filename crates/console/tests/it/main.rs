@@ -58,5 +58,6 @@ mod sso_programs;
 mod sso_real;
 mod stack_runs;
 mod stack_state;
+mod stack_tags;
 mod start;
 mod webhooks;

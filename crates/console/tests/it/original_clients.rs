@@ -370,7 +370,11 @@ async fn what_cannot_be_honoured_is_refused() {
             "set it to true",
         ),
         (stack("cron", json!({"crontab": "nightly"})), "attributes.cron", "five fields"),
-        (stack("tags", json!([{"name": "a", "value": "b"}])), "attributes.tags", "project"),
+        (
+            stack("tags", json!([{"name": "a", "value": "b"}, {"name": "a", "value": "c"}])),
+            "attributes.tags",
+            "twice",
+        ),
         (
             stack("jobSpec", json!({"namespace": "a", "raw": "spec: hunter2"})),
             "attributes.jobSpec.raw",

@@ -17,6 +17,7 @@ mod definition;
 mod deltas;
 mod dependencies;
 mod exec;
+mod follow;
 mod imports;
 mod limits;
 mod locks;

@@ -14,6 +14,7 @@ use plural_core::stack_run::StackRun;
 use plural_core::{Error, Result};
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QueryResult, QuerySelect};
+use uuid::Uuid;
 
 use super::made::make_in_tx;
 use crate::convert::{json, to_json};
@@ -126,7 +127,7 @@ impl StackPullRequestStore for Database {
 
     async fn stack_repositories(&self) -> Result<Vec<StackRepository>> {
         let doing = "listing the repositories of stacks";
-        let sql = "SELECT DISTINCT s.repository_id, s.project_id, r.url FROM stacks s \
+        let sql = "SELECT DISTINCT s.repository_id, s.project_id, s.connection_id, r.url FROM stacks s \
             JOIN git_repositories r ON r.id = s.repository_id WHERE NOT s.paused AND s.deleted_at IS NULL";
         let rows = self.reader.query_all_raw(self.statement(sql, [])).await.map_err(db(doing))?;
         let of = |row: QueryResult| -> Result<StackRepository> {
@@ -134,6 +135,10 @@ impl StackPullRequestStore for Database {
             Ok(StackRepository {
                 id: RepositoryId::from_uuid(row.try_get("", "repository_id").map_err(db(doing))?),
                 project_id: ProjectId::from_uuid(row.try_get("", "project_id").map_err(db(doing))?),
+                connection_id: row
+                    .try_get::<Option<Uuid>>("", "connection_id")
+                    .map_err(db(doing))?
+                    .map(ScmConnectionId::from_uuid),
                 identity: RepositoryUrl::stored(&url).identity(),
             })
         };

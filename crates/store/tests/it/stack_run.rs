@@ -73,11 +73,13 @@ impl Ground {
             tool: StackTool::Terraform,
             project_id: None,
             protect: false,
+            tags: BTreeMap::new(),
             source: Some(StackSource {
                 repository_id: repository.id,
                 git: GitRef::new("main", "infra", &[]).unwrap(),
                 cluster_id: cluster.cluster.id,
             }),
+            follow: plural_core::stack::StackFollow::default(),
             spec: StackSpec::default(),
             environment: vec![InputVariable { name: "REGION".into(), value: "north".into(), secret: false }],
             files: BTreeMap::from([("backend.json".to_owned(), "{}".to_owned())]),

@@ -18,6 +18,12 @@ pub(super) const ROWS: &[Line] = &[
         variables: |_| json!({}),
     },
     Line {
+        field: "stackTags",
+        expected: USERS,
+        document: "query { stackTags { tag { name value } count } }",
+        variables: |_| json!({}),
+    },
+    Line {
         field: "stackState",
         expected: MEMBERS_READ,
         document: "query ($id: ID!) { stackState(stackId: $id) { id state { identifier } } }",

@@ -97,6 +97,7 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("stackRunsWaiting", ""),
     ("stackState", "(stackId: \"$stack\")"),
     ("stackStateDiff", "(stackId: \"$stack\", from: \"$first_state\", to: \"$second_state\")"),
+    ("stackTags", ""),
     ("syncWindows", "(serviceId: \"$service\")"),
     ("user", "(email: \"admin@example.com\")"),
     ("userIdentities", "(userId: \"$user\")"),
@@ -481,7 +482,8 @@ impl World {
         let stack = json!({
             "name": "infra", "type": "TERRAFORM", "projectId": t.project, "clusterId": cluster, "repositoryId": repository_id,
             "git": {"ref": "main", "folder": ""}, "approval": true, "approvalExpiry": "24h", "timeout": "2h",
-            "manageState": true, "variables": {"region": "eu"},
+            "manageState": true, "variables": {"region": "eu"}, "tags": [{"name": "stage", "value": "blue"}],
+            "interval": "24h",
             "cron": {
                 "crontab": "@yearly", "timeZone": "Europe/Berlin", "autoApprove": true,
                 "overrides": {"terraform": {"parallelism": 2}},

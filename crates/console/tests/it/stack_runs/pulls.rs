@@ -31,6 +31,7 @@ each_database!(
     a_pull_request_is_judged_by_the_rules_of_the_branch_that_it_goes_to,
     forks_keep_no_plan_from_those_who_may_push,
     whoever_has_the_console_merge_it_does_not_approve_its_run,
+    a_stack_that_names_a_connection_is_planned_through_no_other_one,
 );
 
 /// As somebody copies it out of a browser.
@@ -482,5 +483,66 @@ async fn whoever_has_the_console_merge_it_does_not_approve_its_run(database: Tes
     let own = h.w.approve(&t.admin, &run, &run["plan"]["digest"]).await;
     assert!(own.outcome() == "FORBIDDEN" && own.message().contains("merged a pull request"), "{own:?}");
     assert_eq!(h.w.approve(&carol, &run, &run["plan"]["digest"]).await.outcome(), "OK");
+    h.w.t.stop().await;
+}
+
+async fn a_stack_that_names_a_connection_is_planned_through_no_other_one(database: TestDatabase) {
+    let h = Hosted::new(&database, json!({})).await;
+    let t = &h.w.t;
+    h.w.plans(1, 0).await;
+    h.w.run(1, "SUCCESSFUL").await;
+    let create = "mutation ($a: ScmConnectionAttributes!) { createScmConnection(attributes: $a) { id } }";
+    let connect = async |name: &str, project: &Value, repositories: &str| {
+        let connection = json!({
+            "name": name, "type": "GITEA", "projectId": project, "apiUrl": h.host.api_url(), "token": h.host.token(),
+            "repositories": [repositories],
+        });
+        t.admin.data(create, json!({"a": connection})).await["createScmConnection"]["id"].clone()
+    };
+    let own = json!(t.project);
+    let second = connect("second", &own, "plural/*").await;
+    let narrow = connect("narrow", &own, "acme/*").await;
+    let hidden = connect("hidden", &Value::Null, "plural/*").await;
+    for (connection, outcome, reason) in [
+        (&narrow, "INVALID", "may not touch the stack's repository"),
+        // Of the installation: for its administrators to name.
+        (&hidden, "NOT_FOUND", ""),
+    ] {
+        let refused = h.w.update(json!({"connectionId": connection})).await;
+        assert!(refused.outcome() == outcome && refused.message().contains(reason), "{refused:?}");
+    }
+    assert_eq!(h.w.update(json!({"connectionId": second})).await.outcome(), "OK");
+    let shown = "query ($id: ID) { infrastructureStack(id: $id) { connection { id } } }";
+    let shown = t.owner.data(shown, json!({"id": h.w.stack})).await;
+    assert_eq!(shown["infrastructureStack"]["connection"]["id"], second);
+
+    h.push("feature", &[("infra/main.sh", "echo 2\n")]);
+    let number = h.host.open_from("feature", false);
+    assert_eq!(h.seen(number).await, 0, "another connection plans nothing of it");
+    let through = async |connection: &Value| {
+        let connection_id = connection.as_str().unwrap().parse().unwrap();
+        let pull = PullAddress { connection_id, repository: h.host.repository().to_owned(), number };
+        t.console.app().stack_plans_for_pull_request(&pull).await.unwrap()
+    };
+    assert_eq!((through(&second).await, through(&hidden).await), (1, 0));
+    h.w.run(2, "PENDING").await;
+    let delete = "mutation ($id: ID!) { deleteScmConnection(id: $id) { id } }";
+    let used = t.admin.ask(delete, json!({"id": second})).await;
+    assert!(used.outcome() == "CONFLICT" && used.message().contains("stacks"), "{used:?}");
+
+    // What was planned through one is planned anew through the other, without a new commit.
+    assert_eq!(h.w.update(json!({"connectionId": h.connection})).await.outcome(), "OK");
+    h.w.run(3, "PENDING").await;
+    h.w.run(2, "CANCELLED").await;
+    assert_eq!(through(&second).await, 0);
+    eventually(LONG, async || {
+        let pulls = h.pulls().await;
+        let is_new = pulls.len() == 1 && pulls[0]["run"]["number"] == 3;
+        if is_new { Ok(()) } else { Err(format!("{pulls:?}")) }
+    })
+    .await;
+    t.admin.data(delete, json!({"id": second})).await;
+    assert_eq!(h.w.update(json!({"connectionId": ""})).await.outcome(), "OK");
+    t.admin.data(delete, json!({"id": h.connection})).await;
     h.w.t.stop().await;
 }

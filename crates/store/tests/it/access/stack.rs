@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use plural_app::OpCtx;
 use plural_app::stack::{Dependents, StackFilter, StackSelector};
-use plural_core::PageArgs;
 use plural_core::ids::StateVersionId;
 use plural_core::policy::BindingsChange;
 use plural_core::stack::{NewStack, Stack, StackChange, StackTool};
 use plural_core::stack_spec::StackSpec;
 use plural_core::stack_state::LockRequest;
+use plural_core::{PageArgs, Result};
 
 use super::{Case, World, found, fresh};
 
@@ -18,6 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("get::<Stack>", "uhaaaa", w, c => async { w.door.app.get::<Stack>(c, &StackSelector::Id(stack(w).await.id)).await }),
         case!("get_many::<Stack>", "uhaaaa", w, c => async { let id = stack(w).await.id; found(w.door.app.get_many::<Stack>(c, &[id]).await?.contains_key(&id)) }),
         case!("list::<Stack>", "uaaaaa", w, c => w.door.app.list::<Stack>(c, &StackFilter::default(), &PageArgs::default())),
+        case!("stack_tags", "uhaaaa", w, c => count_tags(w, c)),
         case!("stack_create", "uhdaaa", w, c => w.door.app.stack_create(c, new(w))),
         case!("stack_update", "uhdaaa", w, c => async { w.door.app.stack_update(c, stack(w).await.id, &StackChange::default()).await }),
         case!("stack_delete", "uhddaa", w, c => async { w.door.app.stack_delete(c, stack(w).await.id, None, Dependents::Refuse).await }),
@@ -44,12 +46,23 @@ fn new(w: &World<'_>) -> NewStack {
         tool: StackTool::Terraform,
         project_id: Some(w.project.id),
         protect: false,
+        tags: BTreeMap::new(),
         source: None,
+        follow: plural_core::stack::StackFollow::default(),
         spec: StackSpec::default(),
         environment: Vec::new(),
         files: BTreeMap::new(),
         bindings: BindingsChange::default(),
     }
+}
+
+async fn count_tags(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let tag = (fresh("team"), "a".to_owned());
+    let new = NewStack { tags: BTreeMap::from([tag.clone()]), ..new(w) };
+    w.door.app.stack_create(&w.door.admin, new).await?;
+    let filter = StackFilter { tags: BTreeMap::from([tag.clone()]), ..StackFilter::default() };
+    let counts = w.door.app.stack_tags(c, &filter).await?;
+    found(counts == [(tag, 1)])
 }
 
 pub(super) async fn stack(w: &World<'_>) -> Stack {

@@ -73,11 +73,13 @@ pub(super) async fn sourced(w: &World<'_>) -> Stack {
         tool: StackTool::Terraform,
         project_id: Some(w.project.id),
         protect: false,
+        tags: BTreeMap::new(),
         source: Some(StackSource {
             repository_id: w.repository.id,
             git: GitRef::new("main", "infra", &[]).unwrap(),
             cluster_id: w.cluster.cluster.id,
         }),
+        follow: plural_core::stack::StackFollow::default(),
         spec: StackSpec::default(),
         environment: Vec::new(),
         files: BTreeMap::new(),

@@ -55,7 +55,7 @@ const NOTHING: [&str; 7] = [
     "Taint",
 ];
 /// Fields that cost more than a look-up, or hold up to a megabyte that is read before it can be counted.
-const COSTLY: [(&str, &str, u64); 41] = [
+const COSTLY: [(&str, &str, u64); 42] = [
     ("FleetPlan", "reach", 100),
     ("RootQueryType", "auditVerify", 2_000),
     ("RootQueryType", "healthChanges", 500),

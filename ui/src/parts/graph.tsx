@@ -15,8 +15,6 @@ const COLUMNS = 4;
 export interface Arrow {
   from: string;
   to: string;
-  /** It ends at what was chosen. */
-  isStrong?: boolean;
 }
 
 interface GraphProps<Item> {
@@ -28,6 +26,8 @@ interface GraphProps<Item> {
   arrows: Arrow[];
   /** What a box shows; its outermost element has the class `node`. All boxes are drawn anew when it is another function. */
   draw: (item: Item) => ReactNode;
+  /** The box whose arrows stand out. */
+  strong?: string | undefined;
   /** Of a box, in pixels. */
   boxHeight?: number;
 }
@@ -49,7 +49,7 @@ const kinds = { box: BoxNode };
 type Places = Map<string, { x: number; y: number }>;
 
 /** Boxes and arrows from left to right. It is for people who see it: a list beside it says the same to everybody. Import it lazily. */
-export function Graph<Item>({ label, items, id, arrows, draw, boxHeight = 48 }: GraphProps<Item>) {
+export function Graph<Item>({ label, items, id, arrows, draw, strong, boxHeight = 48 }: GraphProps<Item>) {
   const scheme = useComputedColorScheme('light');
   const places = useMemo(() => layout(items.map(id), arrows, boxHeight), [items, id, arrows, boxHeight]);
   const nodes = useMemo(
@@ -70,7 +70,7 @@ export function Graph<Item>({ label, items, id, arrows, draw, boxHeight = 48 }: 
       }),
     [items, id, places, boxHeight, draw],
   );
-  const edges = useMemo(() => arrows.map(edge), [arrows]);
+  const edges = useMemo(() => arrows.map((arrow) => edge(arrow, arrow.from === strong || arrow.to === strong)), [arrows, strong]);
   const first = useMemo(() => begin(places), [places]);
   const ids = [...places.keys()];
   const lowest = Math.max(0, ...[...places.values()].map(({ y }) => y + boxHeight));
@@ -105,7 +105,7 @@ export function Graph<Item>({ label, items, id, arrows, draw, boxHeight = 48 }: 
   );
 }
 
-function edge({ from, to, isStrong = false }: Arrow): Edge {
+function edge({ from, to }: Arrow, isStrong: boolean): Edge {
   return {
     id: `${from} ${to}`,
     source: from,

@@ -343,6 +343,7 @@ const Resources = graphql(/* GraphQL */ `
         resource
         name
         provider
+        links
       }
     }
   }

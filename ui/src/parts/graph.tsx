@@ -26,7 +26,7 @@ interface GraphProps<Item> {
   arrows: Arrow[];
   /** What a box shows; its outermost element has the class `node`. All boxes are drawn anew when it is another function. */
   draw: (item: Item) => ReactNode;
-  /** The box whose arrows stand out. */
+  /** The box whose arrows stand out, and which is seen at first. */
   strong?: string | undefined;
   /** Of a box, in pixels. */
   boxHeight?: number;
@@ -71,7 +71,7 @@ export function Graph<Item>({ label, items, id, arrows, draw, strong, boxHeight 
     [items, id, places, boxHeight, draw],
   );
   const edges = useMemo(() => arrows.map((arrow) => edge(arrow, arrow.from === strong || arrow.to === strong)), [arrows, strong]);
-  const first = useMemo(() => begin(places), [places]);
+  const first = useMemo(() => begin(places, strong), [places, strong]);
   const ids = [...places.keys()];
   const lowest = Math.max(0, ...[...places.values()].map(({ y }) => y + boxHeight));
   // As high as it must be: few boxes need no room to move in.
@@ -117,11 +117,17 @@ function edge({ from, to }: Arrow, isStrong: boolean): Edge {
   };
 }
 
-/** What is shown at first where all would be too small to read: the beginning, at the top. */
-function begin(places: Places): { id: string }[] | undefined {
+/** What is shown at first where all would be too small to read: what is around that box, or the beginning, at the top. */
+function begin(places: Places, strong: string | undefined): { id: string }[] | undefined {
   const all = [...places];
   if (all.every(([, { x, y }]) => x < 1800 && y < 900)) return undefined;
-  const some = all.filter(([, { x, y }]) => x < 900 && y < window.innerHeight / 2).map(([id]) => ({ id }));
+  const [wide, high] = [900, window.innerHeight / 2];
+  const middle = strong === undefined ? undefined : places.get(strong);
+  const some = all
+    .filter(([, { x, y }]) =>
+      middle ? Math.abs(x - middle.x) < wide / 2 && Math.abs(y - middle.y) < high / 2 : x < wide && y < high,
+    )
+    .map(([id]) => ({ id }));
   return some.length === 0 ? undefined : some;
 }
 

@@ -23,7 +23,7 @@ const MOST = 500;
 /** The console answers with no more resources of a state than these. */
 const ANSWERED = 10_000;
 /** So many of what a resource needs, or of what needs it, are named. */
-const NAMED = 50;
+const NAMED = 20;
 
 const columns: Columns<Instance> = [
   {
@@ -164,9 +164,9 @@ function AsGraph({ all, wanted, setWanted }: AsGraphProps) {
   if (shown.boxes.length === 0) return <Empty title="No resource matches">Change the search, or leave it empty.</Empty>;
   return (
     <>
-      <Group ref={told} tabIndex={-1} justify="space-between" gap="sm" p="sm" role="status">
+      <Group ref={told} tabIndex={-1} justify="space-between" gap="sm" px={12} py="sm" role="status">
         <Text size="sm" maw={820}>
-          {words(resources, shown, wanted, at)}
+          {words(resources, shown, wanted)}
           {all.every(({ links }) => links == null) &&
             ' What needs what is not known: so much is needed by so much in this state.'}
         </Text>
@@ -191,7 +191,7 @@ function AsGraph({ all, wanted, setWanted }: AsGraphProps) {
   );
 }
 
-function words(resources: Resource[], shown: Picture, wanted: string, at: string | undefined) {
+function words(resources: Resource[], shown: Picture, wanted: string) {
   const all = counted(resources.length, 'resource');
   const many = shown.isCoarse && ' A box stands for many where they are too many to draw: choose it, or search by address.';
   const left = shown.left > 0 && ` ${counted(shown.left, 'resource')} are in no box: the list has them.`;
@@ -205,7 +205,7 @@ function words(resources: Resource[], shown: Picture, wanted: string, at: string
   if (shown.isPart)
     return (
       <>
-        <Name of={at ?? ''} />, of {all}, with what it needs and what needs it.{many}
+        <Name of={shown.title} />, of {all}, with what it needs and what needs it.{many}
         {left}
       </>
     );
@@ -245,7 +245,7 @@ function Others({ of, open }: { of: string[]; open: (key: string) => void }) {
   return (
     <>
       {of.slice(0, NAMED).map((address) => (
-        <UnstyledButton key={address} className={classes['open'] ?? ''} onClick={() => open(address)}>
+        <UnstyledButton key={address} className={classes['open'] ?? ''} mih={24} onClick={() => open(address)}>
           <Name of={address} />
         </UnstyledButton>
       ))}

@@ -67,7 +67,7 @@ export default function Graph(props: { shown: Picture; at: string | undefined; o
       id={key}
       arrows={shown.arrows}
       draw={draw}
-      strong={shown.isSmall ? at : undefined}
+      strong={at}
       boxHeight={HEIGHT}
     />
   );

@@ -73,8 +73,8 @@ function make(address: string, type: string, name: string, provider: string): Re
 
 /** More boxes are not drawn. */
 const MOST = 150;
-/** So many are left for what is around what was chosen. */
-const AROUND = 30;
+/** So many, where they stand for many. */
+const MOST_OF_MANY = 40;
 
 /** A resource, or many of them. */
 export interface Box {
@@ -83,6 +83,12 @@ export interface Box {
   resources: Resource[];
   /** Of many: what they have in common. */
   many?: { module: string | undefined; type: string | undefined };
+}
+
+/** `aws_subnet of module.a`. */
+function titleOf({ module, type }: NonNullable<Box['many']>): string {
+  const where = module === '' ? 'the root module' : (module ?? 'all modules');
+  return type === undefined ? where : `${type} of ${where}`;
 }
 
 type Common = (resource: Resource) => Pick<Box, 'key' | 'many'>;
@@ -111,7 +117,9 @@ export interface Picture {
   isSmall: boolean;
   boxes: Box[];
   arrows: { from: string; to: string }[];
-  /** What stands for the resource that an address of the page names. */
+  /** Of what an address of the page names; empty where it names nothing. */
+  title: string;
+  /** The resource that it names. */
   chosen: Resource | undefined;
   /** Whether there are boxes that stand for many. */
   isCoarse: boolean;
@@ -124,7 +132,7 @@ export interface Picture {
 /** All resources where they are few; else what was looked for or chosen, with what it needs and what needs it; else boxes of many. */
 export function picture(all: Resource[], wanted: string, at: string | undefined): Picture {
   const word = wanted.trim().toLowerCase();
-  const isSmall = all.length <= MOST;
+  const isSmall = all.length <= MOST - MOST_OF_MANY;
   const known = new Map(all.map((resource) => [resource.address, resource]));
   const chosen = at === undefined ? undefined : known.get(at);
   let core = all;
@@ -142,12 +150,14 @@ export function picture(all: Resource[], wanted: string, at: string | undefined)
         return one && !here.has(address) ? [one] : [];
       })
     : [];
-  const inner = together(core, around.length === 0 ? MOST : MOST - AROUND);
+  const inner = together(core, MOST - MOST_OF_MANY);
   const outer = together(around, MOST - inner.length);
   const boxes = merged([...inner, ...outer]);
   const drawn = boxes.reduce((sum, { resources }) => sum + resources.length, 0);
+  const many = core.slice(0, 1).flatMap((one) => WAYS.map((way) => way(one)).filter(({ key }) => key === at))[0]?.many;
   return {
     isSmall,
+    title: chosen?.address ?? (many && titleOf(many)) ?? '',
     boxes,
     arrows: between(boxes),
     chosen,
@@ -157,7 +167,7 @@ export function picture(all: Resource[], wanted: string, at: string | undefined)
   };
 }
 
-/** The finest way that makes no more boxes than that; of the coarsest, those of the most resources. */
+/** Each by itself if they are no more than that; else in the finest way that makes few boxes, at worst those of the most resources. */
 function together(resources: Resource[], most: number): Box[] {
   let boxes: Box[] = [];
   for (const way of WAYS) {
@@ -168,10 +178,13 @@ function together(resources: Resource[], most: number): Box[] {
       box.resources.push(resource);
       byKey.set(common.key, box);
     }
-    boxes = [...byKey.values()];
-    if (boxes.length <= most) return boxes;
+    // One alone is drawn as itself.
+    boxes = [...byKey.values()].map((box) =>
+      box.resources.length > 1 ? box : { key: box.resources[0]?.address ?? box.key, resources: box.resources },
+    );
+    if (boxes.length <= (boxes.length === resources.length ? most : MOST_OF_MANY)) return boxes;
   }
-  return boxes.sort((a, b) => b.resources.length - a.resources.length).slice(0, most);
+  return boxes.sort((a, b) => b.resources.length - a.resources.length).slice(0, MOST_OF_MANY);
 }
 
 /** What is chosen and what is around it may be of the same kind. */

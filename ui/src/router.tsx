@@ -278,12 +278,16 @@ const stack = createRoute({
   ): {
     tab?: StackTab | undefined;
     show?: string | undefined;
+    view?: 'list' | undefined;
+    at?: string | undefined;
     from?: string | undefined;
     to?: string | undefined;
   } =>
     given(search, {
       tab: oneOf(stackTabs, search['tab']),
       show: words(search['show']),
+      view: oneOf(['list'] as const, search['view']),
+      at: words(search['at']),
       from: words(search['from']),
       to: words(search['to']),
     }),

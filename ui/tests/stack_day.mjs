@@ -159,8 +159,12 @@ async function sees(page) {
   await dialog(page).getByText('s3cr3t-hello', { exact: true }).waitFor();
   await page.goto(stack('?tab=state'));
   await settled(page);
-  await page.getByText('terraform_data.one').first().waitFor();
+  const drawn = page.getByRole('application', { name: 'Resources and what they need' });
+  await drawn.getByRole('button', { name: /^terraform_data one/ }).press('Enter');
+  await page.getByRole('region', { name: 'The resource that is chosen' }).getByText('terraform_data.one', { exact: true }).waitFor();
   await judge(page, 'the state of a stack');
+  await page.getByText('List', { exact: true }).click();
+  await page.getByRole('table', { name: 'Resources', exact: true }).getByText('terraform_data.one').waitFor();
 }
 
 /** Pages that somebody else has open hear of it: nobody loads them again, and by themselves they would ask later than this waits. */

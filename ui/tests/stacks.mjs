@@ -455,6 +455,36 @@ function customRuns(stack) {
   ];
 }
 
+/** What the state of a stack holds: none, a few, or so many that no graph shows each of them. */
+function resourcesOf(at, count) {
+  const one = (module, type, name, key, links) => ({
+    identifier: `${module}${type}.${name}${key === undefined ? '' : `[${JSON.stringify(key)}]`}`,
+    resource: type.replace('data.', ''),
+    name,
+    provider: 'provider["registry.opentofu.org/hashicorp/aws"]',
+    configuration: null,
+    links,
+  });
+  if (at === 2) return [];
+  const few = [
+    one('', 'aws_vpc', 'main', undefined, []),
+    one('', 'data.aws_ami', 'base', undefined, []),
+    one('module.subnets.', 'aws_subnet', 'private', 0, ['aws_vpc.main']),
+    one('module.subnets.', 'aws_subnet', 'private', 1, ['aws_vpc.main']),
+    one('module.a.', 'aws_instance', 'web', HOSTILE, ['data.aws_ami.base', 'module.subnets.aws_subnet.private']),
+    one('', 'aws_eip', 'web', undefined, ['module.a.aws_instance.web']),
+    one('', 'random_id', 'suffix', undefined, []),
+  ];
+  const many = Array.from({ length: Math.max(0, count - few.length) }, (_, at) => {
+    const module = `module.shop${Math.floor(at / 90)}.module.tier${at % 3}.`;
+    const type = ['aws_security_group', 'aws_instance', 'aws_route53_record'][Math.floor(at / 3) % 3];
+    const before = ['module.subnets.aws_subnet.private', 'aws_security_group', 'aws_instance'][Math.floor(at / 3) % 3];
+    const link = Math.floor(at / 3) % 3 === 0 ? before : `${module}${before}.part${at - 3}`;
+    return one(module, type, `part${at}`, undefined, [link]);
+  });
+  return [...few, ...many];
+}
+
 /** What the queries of stacks answer. */
 export function stacks(clusters, rows) {
   // Runs know of the stack that they are of, and it of them.
@@ -462,12 +492,6 @@ export function stacks(clusters, rows) {
   link(all);
   const runOf = ({ id }) => all.find((stack) => id.startsWith(`${stack.id}-`))?.all.find((run) => run.id === id);
   const stackOf = ({ id, name }) => all.find((stack) => stack.id === id || stack.name === name);
-  const resources = Array.from({ length: Math.max(3, Math.min(rows, 600)) }, (_, at) => ({
-    identifier: at === 1 ? `module.a.aws_instance.web["${HOSTILE}"]` : `module.subnets.aws_subnet.private[${at}]`,
-    resource: 'aws_subnet',
-    name: 'private',
-    provider: 'provider["registry.opentofu.org/hashicorp/aws"]',
-  }));
   return {
     infrastructureStacks: (args) =>
       connection(
@@ -496,7 +520,10 @@ export function stacks(clusters, rows) {
       id: version,
       version: stackOf({ id: stackId })?.stateVersion,
       outputs: ['address', 'token'],
-      state: resources,
+      state: resourcesOf(
+        all.findIndex(({ id }) => id === stackId),
+        rows >= 3000 ? 3000 : 0,
+      ),
     }),
     stackStateDiff: [
       { identifier: 'module.subnets.aws_subnet.private[0]', change: 'CHANGED', attributes: ['cidr_block', HOSTILE] },

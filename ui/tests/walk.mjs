@@ -16,6 +16,10 @@ const OF_STACKS = [
   '/new-stack',
   '/stacks/network-0',
   ...['runs', 'drift', 'state', 'outputs', 'commands', 'settings'].map((tab) => `/stacks/network-0?tab=${tab}`),
+  '/stacks/network-0?tab=state&view=list',
+  '/stacks/network-0?tab=state&at=aws_vpc.main',
+  '/stacks/network-0?tab=state&at=module.subnets.aws_subnet.private',
+  '/stacks/dns-2?tab=state',
   '/stacks/database-1',
   '/stacks/network-0/runs/st0-r12',
   '/stacks/network-0/runs/st0-r12?tab=plan&view=text',
@@ -73,6 +77,7 @@ async function made(part) {
   if (part === 'stacks') {
     await runs(console_.url);
     await forms(console_.url);
+    await states(console_.url);
   }
   if (part === 'faults') await faults(console_.url, { open, settled, judge, forgive });
   console_.close();
@@ -289,6 +294,46 @@ async function runs(url) {
   await settled(page);
   await page.getByRole('table', { name: 'Runs that wait for approval' }).getByRole('link').first().waitFor();
   await page.getByRole('navigation', { name: 'Places' }).getByText(/^50\+/).waitFor();
+  await page.close();
+}
+
+/** What a state holds: thousands of resources as boxes, one of them with what it needs and what needs it, and the same as a list. */
+async function states(url) {
+  const page = await open();
+  await page.goto(`${url}/stacks/network-0?tab=state`);
+  await settled(page);
+  const graph = page.getByRole('application', { name: 'Resources and what they need' });
+  await page.getByText(/^2,999 resources\. .* too many to draw/).waitFor();
+  const boxes = graph.getByRole('button');
+  const count = await boxes.count();
+  assert.ok(count > 10 && count <= 40, `${count} boxes`);
+  // A module is opened by keyboard; what is said of it is where the keyboard is.
+  await graph.getByRole('button', { name: /^Module module\.shop0 90 resources/ }).press('Enter');
+  await page.waitForURL(/at=module/);
+  await page.waitForFunction(() => document.activeElement?.textContent?.includes('module.shop0, of 2,999 resources'));
+  await graph.getByRole('button', { name: /^aws_instance part3 module\.shop0\.module\.tier0/ }).press('Enter');
+  const chosen = page.getByRole('region', { name: 'The resource that is chosen' });
+  await chosen.getByText('module.shop0.module.tier0.aws_instance.part3', { exact: true }).waitFor();
+  assert.equal(await boxes.count(), 3, 'it, what it needs, and what needs it');
+  await judge(page, 'a resource with what it needs');
+  await chosen.getByRole('button', { name: 'module.shop0.module.tier0.aws_security_group.part0' }).press('Enter');
+  await chosen.getByRole('button', { name: 'module.subnets.aws_subnet.private' }).press('Enter');
+  await chosen.getByText('and 980 resources more').waitFor();
+  await page.getByRole('button', { name: 'Show all' }).press('Enter');
+  await page.getByText(/^2,999 resources\. /).waitFor();
+  // A key of an instance is text, whatever it is, and found as such.
+  await page.getByRole('searchbox', { name: 'Search by address' }).fill('onerror');
+  await page.getByText(/^What matches of 2,999 resources/).waitFor();
+  assert.equal(await boxes.count(), 4);
+  await page.getByText('List', { exact: true }).click();
+  await page.waitForURL(/view=list/);
+  const list = page.getByRole('table', { name: 'Resources', exact: true });
+  await list.getByText('data.aws_ami.base, module.subnets.aws_subnet.private').waitFor();
+  await list.getByText('module.a.aws_instance.web["<img src=x onerror=alert(1)>\\u202egnp.exe"]').waitFor();
+  await page.getByRole('searchbox', { name: 'Search by address' }).fill('no such');
+  await page.getByText('No resource matches').waitFor();
+  await page.getByText('Graph', { exact: true }).click();
+  await page.getByText('No resource matches').waitFor();
   await page.close();
 }
 

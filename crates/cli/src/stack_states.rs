@@ -53,7 +53,7 @@ pub(crate) struct StateListArgs {
     pub(crate) output: ListOutputArgs,
 }
 
-/// Show the resources of a state: addresses and types, no values
+/// Show the resources of a state: addresses, types, and what each needs; no values
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks state show network
@@ -224,7 +224,7 @@ impl Row for StackStateVersion {
 }
 
 impl Row for StackStateResource {
-    const HEADINGS: (&'static [&'static str], usize) = (&["ADDRESS", "TYPE", "PROVIDER"], 2);
+    const HEADINGS: (&'static [&'static str], usize) = (&["ADDRESS", "TYPE", "PROVIDER", "NEEDS"], 2);
 
     fn id(&self) -> &str {
         &self.identifier
@@ -235,7 +235,8 @@ impl Row for StackStateResource {
     }
 
     fn cells(&self, _now: DateTime<Utc>) -> Vec<String> {
-        [&self.identifier, &self.resource, &self.provider].map(|text| or_dash(Some(text))).to_vec()
+        let needs = self.links.join(", ");
+        [&self.identifier, &self.resource, &self.provider, &needs].map(|text| or_dash(Some(text))).to_vec()
     }
 }
 

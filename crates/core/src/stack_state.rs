@@ -1,6 +1,7 @@
 //! State of stacks, as Terraform and OpenTofu write it: its versions, its lock, and which write counts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use serde::de::IgnoredAny;
@@ -11,8 +12,10 @@ use crate::error::{Error, Result};
 use crate::ids::{StackId, StateVersionId};
 
 mod frugal;
+mod needs;
 
 use frugal::{Count, Counts, Index, Print};
+use needs::{Addresses, Needs, without_keys};
 
 /// Bytes of one state.
 pub const MAX_STATE_BYTES: usize = 64 << 20;
@@ -241,6 +244,9 @@ pub struct StateResource {
     pub name: String,
     /// What manages it, as the state names it.
     pub provider: String,
+    /// Addresses of the resources of the state that it needs by itself, and not only by way of another, without keys of instances:
+    /// `module.a.aws_vpc.main`. Absent where the state holds too many to tell.
+    pub links: Option<Vec<String>>,
 }
 
 /// A difference between two states, without values.
@@ -267,8 +273,17 @@ pub enum StateChangeKind {
 
 /// What a state holds: of values only whether they differ. It is made to be looked at, and dropped.
 pub struct StateContent {
-    resources: Vec<(StateResource, BTreeMap<String, Print>)>,
+    instances: Vec<Instance>,
     outputs: BTreeSet<String>,
+}
+
+struct Instance {
+    /// Without its links.
+    resource: StateResource,
+    /// The address of the resource that it is one of.
+    of: Arc<str>,
+    needs: Addresses,
+    attributes: BTreeMap<String, Print>,
 }
 
 /// How much a state holds.
@@ -311,6 +326,8 @@ struct ContentInstance {
     index_key: Option<Index>,
     deposed: Option<String>,
     attributes: Option<BTreeMap<String, Print>>,
+    #[serde(default)]
+    dependencies: Addresses,
 }
 
 impl StateContent {
@@ -347,8 +364,9 @@ impl StateContent {
             base.push_str(&kind);
             base.push('.');
             base.push_str(&name);
+            let of: Arc<str> = Arc::from(without_keys(&base));
             let shared = base.len() + kind.len() + name.len() + provider.len();
-            for ContentInstance { index_key, deposed, attributes } in instances {
+            for ContentInstance { index_key, deposed, attributes, dependencies: needs } in instances {
                 named = named.saturating_add(shared);
                 if named > MAX_NAMES {
                     return Err(too_much());
@@ -360,18 +378,25 @@ impl StateContent {
                     kind: kind.clone(),
                     name: name.clone(),
                     provider: provider.clone(),
+                    links: None,
                 };
-                all.push((resource, attributes.unwrap_or_default()));
+                let attributes = attributes.unwrap_or_default();
+                all.push(Instance { resource, of: Arc::clone(&of), needs, attributes });
             }
         }
-        all.sort_by(|(one, _), (other, _)| one.address.cmp(&other.address));
-        Ok(Self { resources: all, outputs: outputs.into_keys().collect() })
+        all.sort_by(|one, other| one.resource.address.cmp(&other.resource.address));
+        Ok(Self { instances: all, outputs: outputs.into_keys().collect() })
     }
 
-    /// Its resources and the names of its outputs, in order.
+    /// Its resources, with what they need, and the names of its outputs, in order.
     pub fn listed(self) -> (Vec<StateResource>, Vec<String>) {
-        let Self { resources, outputs } = self;
-        (resources.into_iter().map(|(resource, _)| resource).collect(), outputs.into_iter().collect())
+        let Self { instances, outputs } = self;
+        let all = Needs::of(instances.iter().map(|instance| (&instance.of, &instance.needs)));
+        let linked = |Instance { resource, of, needs, attributes: _ }| {
+            let links = all.links(&of, &needs);
+            StateResource { links, ..resource }
+        };
+        (instances.into_iter().map(linked).collect(), outputs.into_iter().collect())
     }
 
     /// What a later state changed.
@@ -397,7 +422,10 @@ impl StateContent {
     }
 
     fn by_address(&self) -> BTreeMap<&str, &BTreeMap<String, Print>> {
-        self.resources.iter().map(|(resource, attributes)| (resource.address.as_str(), attributes)).collect()
+        self.instances
+            .iter()
+            .map(|Instance { resource, attributes, .. }| (resource.address.as_str(), attributes))
+            .collect()
     }
 }
 

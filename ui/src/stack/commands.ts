@@ -86,6 +86,7 @@ export const commands = {
     diff: (name: string, from: number, to: number) => `plural cd stacks state diff ${quoted(name)} ${from} ${to}`,
     restore: (name: string, version: string) => `plural cd stacks state restore ${quoted(name)} ${version}`,
     accept: (name: string, version: string) => `plural cd stacks state accept ${quoted(name)} ${version}`,
+    pull: (name: string) => `plural cd stacks state pull ${quoted(name)}`,
     unlock: (name: string) => `plural cd stacks state unlock ${quoted(name)}`,
   },
 } as const;

@@ -368,6 +368,7 @@ const Resources = graphql(/* GraphQL */ `
         resource
         name
         provider
+        links
       }
     }
   }

@@ -1,12 +1,11 @@
-import { Group, Select, Stack, Text, TextInput } from '@mantine/core';
+import { Group, Select, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { IconArrowBackUp, IconPencil, IconPlus, IconTrash } from '@tabler/icons-react';
-import { useMemo, useState } from 'react';
 
 import type { StackStateChangeKind } from '../generated/graphql';
 import { ask } from '../lib/client';
-import { counted, short, size } from '../lib/text';
+import { short, size } from '../lib/text';
 import { Action, Command, Copy } from '../parts/action';
 import { text } from '../parts/cells';
 import { Empty, Panel, Waiting } from '../parts/page';
@@ -17,7 +16,8 @@ import { Ago, Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { commands, stackRight } from './commands';
 import { RestoreState } from './mutations';
-import { resourcesQuery, stateDiffQuery, statesQuery, type StackOne, type StateVersion } from './queries';
+import { stateDiffQuery, statesQuery, type StackOne, type StateVersion } from './queries';
+import { Resources } from './resources';
 import { fates } from './states';
 
 const route = getRouteApi('/stacks/$name');
@@ -169,80 +169,6 @@ function RestoreVersion({ stack, version }: { stack: StackOne; version: StateVer
       run={() => ask(RestoreState, { stack: stack.id, version: version.id })}
       done={isRejected ? 'The version is taken in' : 'The state is restored'}
     />
-  );
-}
-
-/** So many resources are listed at first, and the rest is found by searching. */
-const MOST = 500;
-
-function Resources({ stack, version, isCurrent }: { stack: StackOne; version: StateVersion; isCurrent: boolean }) {
-  const query = useQuery({ ...resourcesQuery(stack.id, version.id), enabled: version.resources != null });
-  const [wanted, setWanted] = useState('');
-  const all = useMemo(() => (query.data?.state ?? []).flatMap((one) => one ?? []), [query.data]);
-  const found = all.filter(({ identifier }) => identifier.toLowerCase().includes(wanted.trim().toLowerCase()));
-  const resourceColumns: Columns<(typeof all)[number]> = [
-    {
-      id: 'address',
-      header: 'Address',
-      meta: { track: 'minmax(180px, 2fr)', isCutAtStart: true },
-      cell: ({ row }) => <Name of={row.original.identifier} />,
-    },
-    {
-      id: 'type',
-      header: 'Type',
-      meta: { track: 'minmax(110px, 1fr)', from: 620 },
-      cell: ({ row }) => text(row.original.resource),
-    },
-    {
-      id: 'provider',
-      header: 'Provider',
-      meta: { track: 'minmax(120px, 1.4fr)', from: 900, isCutAtStart: true },
-      cell: ({ row }) => text(row.original.provider),
-    },
-  ];
-  return (
-    <Panel
-      title={`Resources of ${isCurrent ? 'the state now' : `version ${version.serial}`}`}
-      aside={
-        all.length > 12 && (
-          <TextInput
-            type="search"
-            aria-label="Search by address"
-            placeholder="Search by address"
-            maxLength={200}
-            value={wanted}
-            onChange={({ currentTarget }) => setWanted(currentTarget.value)}
-          />
-        )
-      }
-    >
-      {version.resources == null ? (
-        <Empty title="Nothing is known of it">Its tool encrypted this state: the console cannot look into it.</Empty>
-      ) : (
-        <Shown query={query} what="its resources">
-          <Table
-            isShort
-            label="Resources"
-            hasHead={found.length > 0}
-            rows={found.slice(0, MOST)}
-            columns={resourceColumns}
-            id={({ identifier }) => identifier}
-            isWaiting={query.isPending}
-            empty={<Empty title={wanted === '' ? 'It holds no resource' : 'No resource matches'} />}
-          />
-          {found.length > MOST && (
-            <Text size="sm" c="dimmed" p="sm">
-              {counted(found.length - MOST, 'resource')} more: search for them by their address.
-            </Text>
-          )}
-          {(query.data?.outputs ?? []).length > 0 && (
-            <Text size="sm" p="sm">
-              Outputs: <Name of={(query.data?.outputs ?? []).join(', ')} />
-            </Text>
-          )}
-        </Shown>
-      )}
-    </Panel>
   );
 }
 

@@ -10,10 +10,13 @@ use plural_specs::Map;
 
 use super::{
     error::{IntoGraphql, List, Nullable, id, id_in, list, nullable},
-    limited::limited,
+    limited::{limited, limited_to},
     request::request,
     stack::InfrastructureStack,
 };
+
+/// Resources of a state that one answer has. One of them is a handful of short texts.
+const MOST_RESOURCES: usize = 10_000;
 
 /// Who holds the state of a stack. A lock never ends by itself.
 #[derive(Debug, SimpleObject)]
@@ -172,11 +175,14 @@ impl StackState {
         }
     }
 
-    /// Its resources, one for each instance. Of a run, those that the runner of another client named; absent where it named none.
+    /// Its resources, one for each instance, at most 10 000. Of a run, those that the runner of another client named; absent where it
+    /// named none.
     async fn state(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackStateResource>>> {
         nullable(async {
             let run = match &self.0 {
-                Holds::Version { resources, .. } => return Ok(limited(ctx, resources.iter().cloned())),
+                Holds::Version { resources, .. } => {
+                    return Ok(limited_to(MOST_RESOURCES, ctx, resources.iter().cloned()));
+                }
                 Holds::Plan(run) => *run,
             };
             let request = request(ctx);
@@ -213,7 +219,8 @@ pub(crate) struct StackStateResource {
     provider: String,
     /// Always absent: values of a state are at `/v1/stacks/ID/state`.
     configuration: Option<Map>,
-    /// Addresses of those that it needs, where the runner of another client named them; else absent, as they are values.
+    /// Addresses of the resources of the state that it needs by itself, and not only by way of another, without keys of instances:
+    /// `module.a.aws_vpc.main`. Absent where the state holds too many to tell. Of a run, as the runner of another client named them.
     links: List<String>,
 }
 
@@ -227,8 +234,9 @@ impl From<ReportedResource> for StackStateResource {
 
 impl From<StateResource> for StackStateResource {
     fn from(resource: StateResource) -> Self {
-        let StateResource { address, kind, name, provider } = resource;
-        Self { identifier: address, resource: kind, name, provider, configuration: None, links: None }
+        let StateResource { address, kind, name, provider, links } = resource;
+        let links = links.and_then(list);
+        Self { identifier: address, resource: kind, name, provider, configuration: None, links }
     }
 }
 

@@ -20,6 +20,7 @@ each_database!(
     old_versions_go,
     a_deletion_says_what_it_forgets,
     a_state_says_what_differs_and_no_values,
+    a_state_says_what_needs_what,
     a_replaced_key_seals_states_anew,
 );
 
@@ -435,6 +436,47 @@ async fn a_state_says_what_differs_and_no_values(database: TestDatabase) {
     let refused = t.reader.ask(show, json!({"id": backend.id})).await;
     assert!(refused.outcome() == "CONFLICT" && refused.message().contains("encrypted"), "{refused:?}");
     assert_eq!(backend.known().await["stateVersion"]["resources"], Value::Null);
+    t.stop().await;
+}
+
+async fn a_state_says_what_needs_what(database: TestDatabase) {
+    let t = start(&database).await;
+    let backend = Backend::new(&t, "infra").await;
+    // More than other lists have. All need the first, most of them by way of the second, as the tools write it.
+    let mut resources = vec![
+        json!({"mode": "managed", "type": "net", "name": "n", "provider": "p", "instances": [{"attributes": {"secret": "hunter2"}}]}),
+        json!({"module": "module.m[\"a\"]", "mode": "managed", "type": "subnet", "name": "n", "provider": "p", "instances": [
+            {"attributes": {}, "dependencies": ["net.n"]},
+        ]}),
+    ];
+    let dependencies = ["module.m.subnet.n", "net.n", "data.gone.n"];
+    resources.extend((0..3_000).map(|at| {
+        json!({"mode": "managed", "type": "web", "name": format!("n{at:04}"), "provider": "p", "instances": [
+            {"attributes": {}, "dependencies": dependencies, "sensitive_attributes": []},
+        ]})
+    }));
+    let state = json!({"version": 4, "serial": 1, "lineage": "a", "resources": resources}).to_string();
+    assert_eq!(backend.post("", &state).await, 200);
+    let show = "query ($id: ID!) { stackState(stackId: $id) { state { identifier links } } }";
+    let shown = t.reader.ask(show, json!({"id": backend.id})).await;
+    assert_eq!(shown.outcome(), "OK", "{}", shown.message());
+    assert!(!shown.body.to_string().contains("hunter2") && shown.body["extensions"]["truncated"].is_null());
+    let listed = shown.body["data"]["stackState"]["state"].as_array().unwrap();
+    assert_eq!(listed.len(), 3_002);
+    assert_eq!(listed[0], json!({"identifier": "module.m[\"a\"].subnet.n", "links": ["net.n"]}));
+    assert_eq!(listed[1], json!({"identifier": "net.n", "links": []}));
+    assert_eq!(listed[3_001], json!({"identifier": "web.n2999", "links": ["module.m.subnet.n"]}));
+
+    // What is left out of a longer list is told.
+    let instances: Vec<Value> = (0..10_100).map(|at| json!({"index_key": at})).collect();
+    let many =
+        json!([{"mode": "managed", "type": "web", "name": "n", "provider": "p", "instances": instances}]);
+    let state = json!({"version": 4, "serial": 2, "lineage": "a", "resources": many}).to_string();
+    assert_eq!(backend.post("", &state).await, 200);
+    let shown = t.reader.ask(show, json!({"id": backend.id})).await;
+    assert_eq!(shown.body["data"]["stackState"]["state"].as_array().unwrap().len(), 10_000);
+    let cut = json!([{"path": ["stackState", "state"], "count": 10_100, "limit": 10_000}]);
+    assert_eq!(shown.body["extensions"]["truncated"], cut);
     t.stop().await;
 }
 

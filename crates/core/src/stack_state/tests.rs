@@ -114,6 +114,76 @@ fn content_is_told_without_values() {
     assert_eq!(changes, [expected]);
 }
 
+/// Of a state with resources that need others: each by its address without links, and its links.
+fn links(resources: &serde_json::Value) -> Vec<(String, Option<Vec<String>>)> {
+    let state = json!({"version": 4, "serial": 1, "lineage": "a", "resources": resources});
+    let (resources, _) = StateContent::read(state.to_string().as_bytes()).unwrap().listed();
+    resources.into_iter().map(|resource| (resource.address, resource.links)).collect()
+}
+
+fn linked(address: &str, links: &[&str]) -> (String, Option<Vec<String>>) {
+    (address.to_owned(), Some(links.iter().map(|&link| link.to_owned()).collect()))
+}
+
+#[test]
+fn a_resource_says_what_it_needs_by_itself() {
+    let resource = |module: Option<&str>, kind: &str, instances: serde_json::Value| json!({"module": module, "type": kind, "name": "n", "provider": "p", "instances": instances});
+    // The tools write all that is needed, however far away.
+    let all = ["module.m.subnet.n", "vpc.n", "data.zone.n", "gone.n", "vpc.n", "web.n", "a\u{0}b"];
+    let found = links(&json!([
+        resource(None, "vpc", json!([{"attributes": {}}])),
+        {"mode": "data", "type": "zone", "name": "n", "instances": [{"dependencies": null}]},
+        resource(Some("module.m[\"a]\\\"[.b\"]"), "subnet", json!([
+            {"index_key": 0, "dependencies": ["vpc.n"]}, {"index_key": 1, "dependencies": []},
+        ])),
+        resource(None, "web", json!([{"index_key": "x", "dependencies": all}])),
+    ]));
+    let expected = [
+        linked("data.zone.n", &[]),
+        linked("module.m[\"a]\\\"[.b\"].subnet.n[0]", &["vpc.n"]),
+        linked("module.m[\"a]\\\"[.b\"].subnet.n[1]", &[]),
+        linked("vpc.n", &[]),
+        linked("web.n[\"x\"]", &["data.zone.n", "module.m.subnet.n"]),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn resources_that_need_each_other_are_told_as_they_are() {
+    let resource = |name: &str, needs: &[&str]| json!({"type": "t", "name": name, "instances": [{"dependencies": needs}]});
+    let found = links(&json!([
+        resource("a", &["t.b", "t.c"]),
+        resource("b", &["t.a", "t.c"]),
+        resource("c", &["t.a", "t.b"]),
+    ]));
+    let expected =
+        [linked("t.a", &["t.b", "t.c"]), linked("t.b", &["t.a", "t.c"]), linked("t.c", &["t.a", "t.b"])];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn where_all_need_all_nothing_is_told_of_it() {
+    let needs = |of: usize| (0..of).map(|number| format!("t.n{number}")).collect::<Vec<_>>();
+    let of = |count: usize| {
+        let resource = |at: usize| json!({"type": "t", "name": format!("n{at}"), "instances": [{"dependencies": needs(at)}]});
+        links(&(0..count).map(resource).collect::<Vec<_>>().into())
+    };
+    let found = of(200);
+    assert_eq!(found.len(), 200);
+    // Each needs those before it, of which the last one needs all others.
+    assert!(
+        found.iter().all(|(address, links)| links.as_ref().unwrap().len() == usize::from(address != "t.n0"))
+    );
+    assert!(of(900).iter().all(|(_, links)| links.is_none()));
+}
+
+#[test]
+fn what_is_no_list_of_addresses_is_refused_without_its_text() {
+    let state = r#"{"resources":[{"type":"t","name":"n","instances":[{"dependencies":{"hunter2":1}}]}]}"#;
+    let error = StateContent::read(state.as_bytes()).err().unwrap().to_string();
+    assert!(error.contains("line 1") && !error.contains("hunter2"), "{error}");
+}
+
 #[test]
 fn a_state_that_would_take_many_times_its_bytes_is_not_looked_into() {
     let refused = |body: &str| matches!(StateContent::read(body.as_bytes()), Err(Error::Conflict { .. }));

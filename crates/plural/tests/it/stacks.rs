@@ -349,6 +349,12 @@ async fn a_state_with_all_that_one_can_hold_comes_back_byte_for_byte(
     let (deposed, names): (Vec<&str>, Vec<&str>) =
         names.into_iter().partition(|name| name.ends_with(" (deposed 0f1e2d3c)"));
     assert_eq!((names.as_slice(), deposed.len()), (ADDRESSES.as_slice(), 1), "{shown}");
+    // What an instance needs is told by the addresses of resources.
+    let left = listed.iter().find(|resource| resource["identifier"] == ADDRESSES[4]);
+    let needs = json!(["data.aws_ami.newest", "module.network.aws_subnet.private"]);
+    assert_eq!(left.map(|resource| &resource["links"]), Some(&needs), "{shown}");
+    let wide = plural("cd stacks state show infra -o wide").await?;
+    assert!(wide.contains("data.aws_ami.newest, module.network.aws_subnet.private"), "{wide}");
     if let Some(program) = program_or_report("tofu") {
         let alone = Tofu::new(&program, home.path().join("alone"), &address, &admin.token)?;
         for file in ["plural_backend_override.tf", "main.tf"] {

@@ -183,7 +183,7 @@ function Rows(props: {
             onChange([...rows, initialValues(row([...rows, {}], rows.length))]);
           }}
         >
-          Add a {each}
+          Add {/^[aeiou]/.test(each) ? 'an' : 'a'} {each}
         </Button>
       </Stack>
     </div>

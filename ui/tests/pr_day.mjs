@@ -4,7 +4,8 @@
 //
 //   pr_day.mjs PART WORLD    PART: see PARTS below. WORLD, as JSON: the console's url, its administrator's email and password, the automation,
 //                            which asks for "name", "public", "host", "project" and "key", the repository, a secret that is answered, a value
-//                            of the Secret that it brings, and the service that it changes, as CLUSTER / NAME, whose agent is away.
+//                            of the Secret that it brings, what its pull requests shall say, and the service that it changes, as
+//                            CLUSTER / NAME, whose agent is away.
 //                            The parts "made" and "upgrade" are at Gitea itself, and the service has an agent. Of the host its api, a token and
 //                            an owner with one repository are told; of the automation its title, its message, the actions that it begins with, which
 //                            ask for "name" alone, and those of its next version, which ask for "region" besides. Between the two parts
@@ -277,7 +278,10 @@ async function signsInBySsh(page) {
   assert.equal(attributes.sshPrivateKey, key.trim());
 }
 
-/** What it asks and does is written, as the form has no fields for it. */
+/** One of several, in a form. */
+const one = (dialog, name) => dialog.getByRole('group', { name, exact: true });
+
+/** What it asks and does, question by question and file by file. */
 async function automates(page) {
   const dialog = await begins(page, 'pr-automations', 'Automations of pull requests', 'Add an automation');
   await dialog.getByLabel(/^Name/).fill(automation);
@@ -285,16 +289,131 @@ async function automates(page) {
   await dialog.getByLabel(/^Repository that is changed/).fill(repository);
   await dialog.getByLabel(/^Title of its pull requests/).fill(world.title);
   await dialog.getByLabel(/^What they say/).fill(world.message);
-  await dialog.getByLabel(/^What it asks and does/).fill('[]');
-  await dialog.getByRole('button', { name: 'Add an automation', exact: true }).click();
-  await dialog.getByText(/must be an object/).waitFor();
-  await dialog.getByLabel(/^What it asks and does/).fill(JSON.stringify(world.actions));
+  await asks(page, dialog, world.actions.configuration, 0);
+  for (const [at, { source, destination }] of world.actions.creates.templates.entries()) {
+    await dialog.getByRole('button', { name: 'Add a template', exact: true }).click();
+    const template = one(dialog, `Template ${at + 1}`);
+    await template.getByLabel(/^Template/).fill(source);
+    // What is lacking is said where it is.
+    await dialog.getByRole('button', { name: 'Add an automation', exact: true }).click();
+    await template.getByText('This is needed.').waitFor();
+    await template.getByLabel(/^Becomes/).fill(destination);
+  }
+  for (const [at, { file, yaml }] of world.actions.updates.yamlOverlays.entries()) {
+    await dialog.getByRole('button', { name: 'Add an overlay', exact: true }).click();
+    const overlay = one(dialog, `Overlay ${at + 1}`);
+    await overlay.getByLabel(/^File/).fill(file);
+    await overlay.getByLabel(/^YAML/).fill(yaml);
+    await overlay.getByLabel('The YAML is a template').check();
+  }
   await ends(dialog, 'Add an automation');
   await page.getByRole('link', { name: automation, exact: true }).click();
   await heading(page, automation);
   await page.getByRole('link', { name: 'Open a pull request', exact: true }).click();
   await page.waitForURL(/\/self-service\//);
   await heading(page, automation);
+}
+
+/** Questions for a text, after those that are there. */
+async function asks(page, dialog, questions, there) {
+  for (const [at, { name }] of questions.slice(there).entries()) {
+    await dialog.getByRole('button', { name: 'Add a question', exact: true }).click();
+    await one(dialog, `Question ${there + at + 1}`)
+      .getByLabel(/^Name/)
+      .fill(name);
+  }
+}
+
+/** The form of an automation, as it is now. */
+async function changes(page) {
+  await page.goto(`${url}/settings/pr-automations/${automation}`);
+  await heading(page, automation);
+  await settled(page);
+  await button(page, 'Change').click();
+  const dialog = page.getByRole('dialog');
+  await dialog.waitFor();
+  return dialog;
+}
+
+/** What is there stands in the form; of that one text is changed, and a window set. What else there is, is compared by who started this. */
+async function adapts(page) {
+  let dialog = await changes(page);
+  const begins = [
+    [/^Repository that is changed/, repository],
+    [/^Title of its pull requests/, 'Add {{ context.name }}'],
+    [/^What they say/, 'Adds {{ context.name }}.'],
+    [/^What it is for/, 'Puts an app into the fleet'],
+    [/^Branches of pull requests begin with/, 'plural/app'],
+    [/^Name of the Secret/, '{{ context.name }}-db'],
+  ];
+  for (const [label, value] of begins) assert.equal(await dialog.getByLabel(label).inputValue(), value);
+  for (const told of [
+    'host: a text, where public is so',
+    'key: a secret text, or nothing',
+    'password, generated',
+    'I asked the team',
+  ])
+    await dialog.getByText(told, { exact: true }).waitFor();
+  await one(dialog, 'Question 1').getByRole('button', { name: 'Open question 1' }).click();
+  assert.equal(
+    await one(dialog, 'Question 1')
+      .getByLabel(/^Pattern/)
+      .inputValue(),
+    '^[a-z]+$',
+  );
+  await judge(page, 'the form of an automation', '.mantine-Modal-content');
+  // Saved as it is, nothing changes.
+  await ends(dialog, 'Change');
+  assert.deepEqual(sent('UpdatePrAutomation').at(-1).attributes, {});
+
+  dialog = await changes(page);
+  await dialog.getByLabel(/^What they say/).fill(world.says);
+  await dialog.getByRole('button', { name: 'Add a window' }).click();
+  const window = one(dialog, 'Window 1');
+  await window.getByLabel('Another schedule, in cron’s five fields').check();
+  const opens = new Date(Date.now() + 30 * 86_400_000);
+  const schedule = `${opens.getUTCMinutes()} ${opens.getUTCHours()} ${opens.getUTCDate()} ${opens.getUTCMonth() + 1} *`;
+  await window.getByLabel(/^Schedule/).fill(`61 ${schedule}`);
+  await window.getByText('Must have five fields').waitFor();
+  await window.getByLabel(/^Schedule/).fill(schedule.replace(/^\d+/, '61'));
+  // That is told by the console.
+  await dialog.getByText(/^Window 1: schedule: /).waitFor();
+  await dialog.getByRole('button', { name: 'Change', exact: true }).click();
+  await dialog.getByRole('alert').waitFor();
+  await window.getByLabel(/^Schedule/).fill(schedule);
+  await window.getByLabel(/^Stays open for/).fill('1h 30m');
+  await window.getByLabel(/^Time zone/).fill('UTC');
+  await dialog.getByText(/^The next merge goes through in \d+ d/).waitFor();
+  await ends(dialog, 'Change');
+  assert.deepEqual(sent('UpdatePrAutomation').at(-1).attributes, {
+    message: world.says,
+    mergeWindows: [{ kind: 'ALLOW', schedule, duration: 5400, timeZone: 'UTC' }],
+  });
+  await page.getByText(/^The next merge goes through in \d+ d/).waitFor();
+  await settled(page);
+  await judge(page, 'an automation with a merge window');
+}
+
+/** The window of its automation holds its merge; without it, the console merges it. */
+async function holds(page) {
+  await page.getByRole('link', { name: 'Add shop' }).first().click();
+  await heading(page, 'Add shop');
+  await button(page, 'Refresh').click();
+  const dialog = page.getByRole('dialog');
+  await ends(dialog, 'Refresh');
+  await button(page, 'Copy the newest commit').waitFor(PATIENCE);
+  await button(page, 'Merge in window').click();
+  await dialog.getByText(/when the next of its windows opens/).waitFor();
+  await ends(dialog, 'Merge in window');
+  await page.getByText('Waits to be merged', { exact: true }).waitFor(PATIENCE);
+  await settled(page);
+  await judge(page, 'a merge that waits for its window');
+  assert.equal(await page.locator('[data-tone="good"]').getByText('Merged', { exact: true }).count(), 0, 'it is merged');
+  await button(page, 'Merge windows').click();
+  await dialog.getByText(/^The next merge goes through in \d+ d/).waitFor();
+  await dialog.getByRole('button', { name: 'Remove window 1' }).click();
+  await ends(dialog, 'Merge windows');
+  await page.locator('[data-tone="good"]').getByText('Merged', { exact: true }).first().waitFor(PATIENCE);
 }
 
 /** What the agent of its cluster says of the service: how many objects are made and changed, and some words of them. */
@@ -375,14 +494,19 @@ async function moves(page) {
   await page.locator('[data-tone="good"]').getByText('Healthy', { exact: true }).first().waitFor(ALL);
 }
 
-/** The automation, which has a next version with that. */
+/** The automation, which has a next version with that: its form begins with the one before. */
 async function edits(page) {
-  await page.goto(`${url}/settings/pr-automations/${automation}`);
-  await heading(page, automation);
-  await settled(page);
-  await button(page, 'Change').click();
-  const dialog = page.getByRole('dialog');
-  await dialog.getByLabel(/^What it asks and does/).fill(JSON.stringify(world.next));
+  const dialog = await changes(page);
+  assert.equal(await dialog.getByLabel(/^What they say/).inputValue(), world.message);
+  await dialog.getByText('name: a text', { exact: true }).waitFor();
+  await asks(page, dialog, world.next.configuration, 1);
+  const template = one(dialog, 'Template 1');
+  await template.getByRole('button', { name: 'Open template 1' }).click();
+  const [before] = world.actions.creates.templates;
+  const [after] = world.next.creates.templates;
+  assert.equal(await template.getByLabel(/^Template/).inputValue(), before.source);
+  assert.equal(await template.getByLabel(/^Becomes/).inputValue(), after.destination);
+  await template.getByLabel(/^Template/).fill(after.source);
   await ends(dialog, 'Change');
 }
 
@@ -518,7 +642,7 @@ async function looksAt(page, paths) {
 }
 
 const PARTS = {
-  day: { signsIn, finds, isTold, previews, plans, opens, lists, looks },
+  day: { signsIn, adapts, finds, isTold, previews, plans, opens, lists, holds, looks },
   made: { signsIn, connects, registers, signsInBySsh, automates, creates, isFollowed, merges, moves },
   upgrade: { signsIn, edits, isOutdated, drifts, upgrades, isFollowedAgain, merges, isNewest, takesAway, moves },
 };

@@ -4,6 +4,7 @@
 //   walk.mjs console LINK   a real console: signs in by the demo's link, reads why a service fails, pauses another, signs out
 import { strict as assert } from 'node:assert';
 
+import { automationForm } from './automation_form.mjs';
 import { browser, forgive, judge, open, problems, settled } from './browser.mjs';
 import { faults } from './faults.mjs';
 import { missing, walked } from './gallery/pages.mjs';
@@ -73,6 +74,7 @@ async function made(part) {
     await told(console_.url);
     await selfService(console_.url);
     await pulls(console_.url);
+    await automationForm(console_.url);
   }
   if (part === 'stacks') {
     await runs(console_.url);

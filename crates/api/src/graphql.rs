@@ -200,7 +200,7 @@ part! { SelfServiceQueries, SelfServiceMutations:
     pr_instance(query PrInstanceQuery; mutation PrInstanceMutation);
     pull_request(query PullRequestQuery; mutation PullRequestMutation);
     pull_request_life(mutation PullRequestLifeMutation);
-    pull_request_merge(mutation PullRequestMergeMutation);
+    pull_request_merge(query PullRequestMergeQuery; mutation PullRequestMergeMutation);
     scm_connection(query ScmConnectionQuery; mutation ScmConnectionMutation);
     scm_webhook(query ScmWebhookQuery; mutation ScmWebhookMutation);
 }

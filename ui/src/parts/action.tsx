@@ -93,7 +93,8 @@ export interface ActionProps<Answer> {
   fields?: Field[];
   /** A name that is typed before something is gone. */
   confirm?: string;
-  run: (values: Values) => Promise<Answer>;
+  /** `begun`: what its form began with, whatever was read since. */
+  run: (values: Values, begun: Values) => Promise<Answer>;
   done: string;
   /** What the answer says, where it must be read now: a token that is shown once. Absent: a short message is enough. */
   tells?: (answer: Answer) => ReactNode;

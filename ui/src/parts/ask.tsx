@@ -14,11 +14,12 @@ import { faulty, initialValues, missing } from './values';
 export default function Ask<Answer>(props: ActionProps<Answer> & { close: () => void }) {
   const { label, explains, command, run, done, noun, close, fields = [], confirm, tells, isDangerous = false } = props;
   const queries = useQueryClient();
-  const [values, setValues] = useState(() => initialValues(fields));
+  const [begun] = useState(() => initialValues(fields));
+  const [values, setValues] = useState(begun);
   const [typed, setTyped] = useState('');
   const [isTried, setTried] = useState(false);
   const change = useMutation({
-    mutationFn: () => run(values),
+    mutationFn: () => run(values, begun),
     onSuccess: async () => {
       if (!tells) {
         notifications.show({ message: visible(done) });

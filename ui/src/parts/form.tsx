@@ -12,9 +12,10 @@ import {
   Textarea,
   TextInput,
 } from '@mantine/core';
-import { IconArrowUp, IconPlus, IconTrash } from '@tabler/icons-react';
-import { useEffect, useRef } from 'react';
+import { IconArrowUp, IconChevronDown, IconChevronUp, IconPlus, IconTrash } from '@tabler/icons-react';
+import { useEffect, useRef, useState } from 'react';
 
+import { Name } from './text';
 import { asRows, initialValues, rowsOf, type Field, type Values } from './values';
 
 export * from './values';
@@ -78,18 +79,19 @@ function Rows(props: {
   onChange: (rows: Values[]) => void;
 }) {
   const { field, row, rows, lacks, onChange } = props;
-  const { label, hint, each = 'row' } = field;
+  const { label, hint, each = 'row', summary, tells: Tells } = field;
+  // Of a list that folds its rows, those that are not.
+  const [open, setOpen] = useState<number[]>([]);
+  const lacksOf = (at: number) => lacks.flatMap((lack) => (lack.startsWith(`${at}.`) ? [lack.slice(`${at}.`.length)] : []));
+  const isOpen = (at: number) => summary === undefined || open.includes(at) || lacksOf(at).length > 0;
   const box = useRef<HTMLDivElement>(null);
   const add = useRef<HTMLButtonElement>(null);
   // The row that gets the focus: one that was made, or moved.
   const next = useRef<number>(undefined);
   useEffect(() => {
     if (next.current === undefined) return;
-    box.current
-      ?.querySelectorAll('fieldset')
-      .item(next.current)
-      .querySelector<HTMLElement>('input:not([type=hidden]), textarea')
-      ?.focus();
+    const row = box.current?.querySelectorAll('fieldset').item(next.current);
+    (row?.querySelector<HTMLElement>('input:not([type=hidden]), textarea') ?? row?.querySelector('button'))?.focus();
     next.current = undefined;
   });
   return (
@@ -108,7 +110,26 @@ function Rows(props: {
           return (
             <Fieldset key={at} legend={called.replace(/^./, (letter) => letter.toUpperCase())} p="sm" pt={4}>
               <Stack gap="xs">
-                <Group gap={4} justify="flex-end" mb={-8}>
+                <Group gap={4} justify="flex-end" mb={isOpen(at) ? -8 : 0} wrap="nowrap">
+                  {!isOpen(at) && (
+                    <Text size="sm" flex={1} style={{ overflowWrap: 'anywhere' }}>
+                      <Name of={summary?.(values) ?? ''} />
+                    </Text>
+                  )}
+                  {summary !== undefined && (
+                    <ActionIcon
+                      variant="subtle"
+                      color="gray"
+                      aria-label={isOpen(at) ? `Fold ${called}` : `Open ${called}`}
+                      aria-expanded={isOpen(at)}
+                      onClick={() => {
+                        if (!isOpen(at)) next.current = at;
+                        setOpen(isOpen(at) ? open.filter((one) => one !== at) : [...open, at]);
+                      }}
+                    >
+                      {isOpen(at) ? <IconChevronUp size={14} /> : <IconChevronDown size={14} />}
+                    </ActionIcon>
+                  )}
                   {at > 0 && (
                     <ActionIcon
                       variant="subtle"
@@ -116,6 +137,7 @@ function Rows(props: {
                       aria-label={`Move ${called} up`}
                       onClick={() => {
                         next.current = at - 1;
+                        setOpen(open.map((one) => (one === at ? at - 1 : one === at - 1 ? at : one)));
                         onChange([...rows.slice(0, at - 1), values, ...rows.slice(at - 1, at), ...rows.slice(at + 1)]);
                       }}
                     >
@@ -129,22 +151,26 @@ function Rows(props: {
                     onClick={() => {
                       // What had the focus goes with the row.
                       add.current?.focus();
+                      setOpen(open.flatMap((one) => (one === at ? [] : [one > at ? one - 1 : one])));
                       onChange(rows.filter((_, other) => other !== at));
                     }}
                   >
                     <IconTrash size={14} />
                   </ActionIcon>
                 </Group>
-                <Asked
-                  fields={row(rows, at)}
-                  values={values}
-                  onChange={(next) => onChange(rows.map((one, other) => (other === at ? next : one)))}
-                  lacks={lacks.flatMap((lack) => (lack.startsWith(`${at}.`) ? [lack.slice(`${at}.`.length)] : []))}
-                />
+                {isOpen(at) && (
+                  <Asked
+                    fields={row(rows, at)}
+                    values={values}
+                    onChange={(next) => onChange(rows.map((one, other) => (other === at ? next : one)))}
+                    lacks={lacksOf(at)}
+                  />
+                )}
               </Stack>
             </Fieldset>
           );
         })}
+        {Tells && <Tells rows={rows} />}
         <Button
           ref={add}
           variant="default"
@@ -153,10 +179,11 @@ function Rows(props: {
           leftSection={<IconPlus size={12} />}
           onClick={() => {
             next.current = rows.length;
+            setOpen([...open, rows.length]);
             onChange([...rows, initialValues(row([...rows, {}], rows.length))]);
           }}
         >
-          Add a {each}
+          Add {/^[aeiou]/.test(each) ? 'an' : 'a'} {each}
         </Button>
       </Stack>
     </div>

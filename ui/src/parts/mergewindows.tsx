@@ -4,7 +4,7 @@ import type { SyncWindowKind } from '../generated/graphql';
 import { lasting } from '../lib/text';
 import { Name } from './text';
 
-interface MergeWindow {
+export interface MergeWindow {
   kind?: SyncWindowKind | null;
   schedule?: string | null;
   duration?: number | null;

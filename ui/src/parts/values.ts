@@ -10,6 +10,10 @@ export interface Field {
   row?: (rows: Values[], at: number) => Field[];
   /** Of a list: what a row is called, `question`. */
   each?: string;
+  /** Of a list: a row in a few words. Rows of one that has this are folded until somebody opens them, and a hundred are no hundred forms. */
+  summary?: (row: Values) => string;
+  /** Of a list: what is said of its rows below them. */
+  tells?: ComponentType<{ rows: Values[] }>;
   options?: { value: string; label: string }[];
   initial?: string;
   isRequired?: boolean;
@@ -53,12 +57,16 @@ export function missing(fields: Field[], values: Values): string[] {
     });
 }
 
-/** The fields that are asked for and have something wrong in them. */
+/** The fields that are asked for and have something wrong in them; of a list `name.2.field`. */
 export function faulty(fields: Field[], values: Values): string[] {
-  return fields.flatMap((field) => {
-    const value = values[field.name] ?? '';
-    const isAsked = field.when?.(values) !== false;
-    return isAsked && value !== '' && field.fault?.(value) !== undefined ? [field.name] : [];
+  return fields.flatMap(({ name, when, fault, row }) => {
+    if (when?.(values) === false) return [];
+    if (row) {
+      const rows = rowsOf(values, name);
+      return rows.flatMap((one, at) => faulty(row(rows, at), one).map((below) => `${name}.${at}.${below}`));
+    }
+    const value = values[name] ?? '';
+    return value !== '' && fault?.(value) !== undefined ? [name] : [];
   });
 }
 
@@ -70,6 +78,28 @@ export function rowsOf(values: Values, name: string): Values[] {
 
 /** Rows as the value of a list. */
 export const asRows = (rows: Values[]): string => (rows.length === 0 ? '' : JSON.stringify(rows));
+
+/** What a row was made of, under a name that no field has. */
+const WAS = ' was';
+
+/** Things as the rows of a list. Each row keeps the whole thing, with what the form does not ask for. */
+export const rowsOfThings = <Thing>(things: readonly Thing[], show: (thing: Thing) => Values): string =>
+  asRows(things.map((thing) => ({ ...show(thing), [WAS]: JSON.stringify(thing) })));
+
+/** Things of the rows of a list: one that nobody changed as it was, and of one that somebody changed the rest. */
+export function thingsOfRows<Thing extends Given, Given>(
+  values: Values,
+  name: string,
+  show: (thing: Thing) => Values,
+  give: (row: Values, was?: Thing) => Given,
+): Given[] {
+  return rowsOf(values, name).map((row) => {
+    const was = row[WAS] === undefined ? undefined : (JSON.parse(row[WAS]) as Thing);
+    if (was === undefined) return give(row);
+    const isSame = Object.entries(show(was)).every(([field, value]) => (row[field] ?? '') === value);
+    return isSame ? was : { ...was, ...give(row, was) };
+  });
+}
 
 /** The value, or nothing where it is empty: what is not given is not changed. */
 export function given(values: Values, name: string): string | null {

@@ -1,20 +1,21 @@
 import { Text } from '@mantine/core';
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import { queryOptions, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { IconPencil, IconPlus, IconTrash } from '@tabler/icons-react';
 import { useState } from 'react';
 
 import { projectsQuery } from '../access/queries';
 import { graphql } from '../generated';
-import type { PrAutomationAttributes, PrAutomationQuery, PrRole } from '../generated/graphql';
+import type { PrRole } from '../generated/graphql';
 import { ask } from '../lib/client';
 import { listed, type RowOf } from '../lib/list';
 import { quoted } from '../lib/text';
 import { Action } from '../parts/action';
 import { Linked, text, tracks } from '../parts/cells';
 import { Facets } from '../parts/filter';
-import { Fields, given, initialValues, words, type Field, type Values } from '../parts/form';
+import { Fields, given, initialValues } from '../parts/form';
 import { Listing } from '../parts/listing';
+import { mergeWindowsAsked, WindowsOpen } from '../parts/mergewindow-form';
 import { MergeWindows } from '../parts/mergewindows';
 import { One as OneThing } from '../parts/one';
 import { Facts, Panel } from '../parts/page';
@@ -24,6 +25,8 @@ import { paths } from '../paths';
 import type { Question } from '../stack/custom-queries';
 import { fieldsOf } from '../stack/questions';
 import { editWords } from './edits';
+import { partsOf, type Offers } from './form';
+import { allOf, changesOf, fieldsOfParts, type Known } from './parts';
 import { isRole, roleChoices, roles } from './roles';
 
 const Automations = graphql(/* GraphQL */ `
@@ -57,6 +60,8 @@ const Automation = graphql(/* GraphQL */ `
       role
       documentation
       addon
+      icon
+      darkIcon
       labels
       identifier
       branch
@@ -77,10 +82,21 @@ const Automation = graphql(/* GraphQL */ `
         name
       }
       connection {
+        id
+        name
+      }
+      governance {
+        id
         name
       }
       repository {
+        id
         url
+      }
+      git {
+        ref
+        folder
+        files
       }
       cluster {
         handle
@@ -129,23 +145,52 @@ const Automation = graphql(/* GraphQL */ `
         }
       }
       creates {
+        git {
+          ref
+          folder
+          files
+        }
         templates {
           source
           destination
           external
           condition
+          context
+          verbatim
         }
       }
       updates {
+        regexes
         files
+        replaceTemplate
+        matchStrategy
+        yq
         regexReplacements {
           file
+          regex
+          replacement
+          templated
         }
         yamlOverlays {
           file
+          yaml
+          templated
+          listMerge
+          listKey
+          document {
+            index
+            kind
+            name
+          }
         }
         edits {
           file
+          format
+          document {
+            index
+            kind
+            name
+          }
           edit
         }
       }
@@ -162,7 +207,9 @@ const Automation = graphql(/* GraphQL */ `
         }
       }
       lua {
+        script
         folder
+        external
       }
       createBindings {
         user {
@@ -175,13 +222,29 @@ const Automation = graphql(/* GraphQL */ `
     }
   }
 `);
-const Connections = graphql(/* GraphQL */ `
-  query ConnectionsForPrAutomations {
+const Offered = graphql(/* GraphQL */ `
+  query OfferedToPrAutomations {
     scmConnections(first: 100) {
       edges {
         node {
           id
           name
+        }
+      }
+    }
+    prGovernances(first: 100) {
+      edges {
+        node {
+          id
+          name
+        }
+      }
+    }
+    gitRepositories(first: 100) {
+      edges {
+        node {
+          id
+          url
         }
       }
     }
@@ -209,78 +272,21 @@ const Delete = graphql(/* GraphQL */ `
   }
 `);
 
-type Known = NonNullable<PrAutomationQuery['prAutomation']>;
-
 const route = getRouteApi('/settings/$noun');
 
-/** What of an automation is a word or a text. */
-const common = (known?: Known): Field[] => [
-  {
-    name: 'role',
-    label: 'For',
-    kind: 'choice',
-    initial: known?.role ?? '',
-    options: Object.entries(roles).map(([value, label]) => ({ value, label })),
+/** What an automation can be given. */
+const offersQuery = queryOptions({
+  queryKey: ['connections', 'for automations'],
+  queryFn: async ({ signal }): Promise<Offers> => {
+    const { scmConnections, prGovernances, gitRepositories } = await ask(Offered, {}, signal);
+    return {
+      connections: listed(listed(scmConnections?.edges).map(({ node }) => node)),
+      governances: listed(listed(prGovernances?.edges).map(({ node }) => node)),
+      repositories: listed(listed(gitRepositories?.edges).map(({ node }) => node)),
+    };
   },
-  {
-    name: 'identifier',
-    label: 'Repository that is changed',
-    initial: known?.identifier ?? '',
-    placeholder: 'acme/shop',
-    hint: 'One that the connection may touch. Without one, whoever opens a pull request names it.',
-  },
-  { name: 'branch', label: 'Branch', initial: known?.branch ?? '', placeholder: 'main' },
-  {
-    name: 'title',
-    label: 'Title of its pull requests',
-    isRequired: true,
-    initial: known?.title ?? '',
-    placeholder: 'Add {{ context.name }}',
-  },
-  { name: 'message', label: 'What they say', kind: 'area', isRequired: true, initial: known?.message ?? '' },
-  { name: 'labels', label: 'Labels', initial: listed(known?.labels).join(', ') },
-  { name: 'documentation', label: 'What it is for', kind: 'area', initial: known?.documentation ?? '' },
-];
-
-/** What both forms give. An empty text ends what there was. */
-function attributes(values: Values, isNew: boolean): PrAutomationAttributes {
-  const written = (name: string) => (isNew ? given(values, name) : (values[name] ?? '').trim());
-  const role = values['role'];
-  return {
-    identifier: written('identifier'),
-    branch: written('branch'),
-    title: (values['title'] ?? '').trim(),
-    message: (values['message'] ?? '').trim(),
-    documentation: written('documentation'),
-    labels: words(values, 'labels'),
-    ...(isRole(role) && { role }),
-  };
-}
-
-const actionsHint = 'JSON: configuration, creates, updates, deletes, vendor, lua, confirmation, secrets.';
-const actionsField: Field = {
-  name: 'actions',
-  label: 'What it asks and does',
-  kind: 'area',
-  hint: actionsHint,
-  placeholder:
-    '{"configuration": [{"type": "STRING", "name": "name"}], "creates": {"templates": [{"source": "a.yaml", "destination": "b.yaml", "external": false}]}}',
-};
-
-/** Questions and actions as the API takes them. */
-function actionsOf(values: Values): PrAutomationAttributes {
-  const written = (values['actions'] ?? '').trim();
-  let actions: unknown = {};
-  try {
-    actions = written === '' ? {} : JSON.parse(written);
-  } catch {
-    throw new Error('What it asks and does is no JSON: write an object, as in the example.');
-  }
-  if (typeof actions !== 'object' || actions === null || Array.isArray(actions)) {
-    throw new Error('What it asks and does must be an object: put { and } around it.');
-  }
-  return actions;
-}
+});
+const nothing: Offers = { connections: [], governances: [], repositories: [] };
 
 const columns: Columns<RowOf<typeof Automations>> = [
   {
@@ -344,17 +350,15 @@ export function List() {
 
 function Add() {
   const projects = useInfiniteQuery(projectsQuery);
-  const connections = useQuery({
-    queryKey: ['connections', 'for automations'],
-    queryFn: async ({ signal }) => (await ask(Connections, {}, signal)).scmConnections,
-  });
+  const offers = useQuery(offersQuery);
+  const parts = partsOf(offers.data ?? nothing);
   const first = (projects.data ?? []).find((project) => project.default === true) ?? projects.data?.[0];
   return (
     <Action
       noun="automations"
       label="Add an automation"
       icon={IconPlus}
-      isReading={projects.isPending || connections.isPending}
+      isReading={projects.isPending || offers.isPending}
       {...(first && { right: { verb: 'create', thing: 'pr-automations', within: `project/${first.name}` } })}
       explains="It changes the repositories that its connection may touch, and no other. A file in the shape of public scaffolds is read by the command line."
       fields={[
@@ -366,17 +370,7 @@ function Add() {
           initial: first?.id ?? '',
           options: (projects.data ?? []).map((project) => ({ value: project.id, label: project.name })),
         },
-        {
-          name: 'connection',
-          label: 'Connection to the git host',
-          kind: 'choice',
-          isRequired: true,
-          options: listed(connections.data?.edges).flatMap(({ node }) =>
-            node == null ? [] : [{ value: node.id, label: node.name }],
-          ),
-        },
-        ...common(),
-        actionsField,
+        ...fieldsOfParts(parts),
       ]}
       command={(values) =>
         `plural pr automations create --file FILE --name ${quoted(values['name'] ?? '')} --connection CONNECTION`
@@ -384,11 +378,9 @@ function Add() {
       run={async (values) =>
         ask(Create, {
           attributes: {
-            ...actionsOf(values),
-            ...attributes(values, true),
+            ...allOf(parts, values),
             name: (values['name'] ?? '').trim(),
             projectId: given(values, 'project'),
-            connectionId: given(values, 'connection'),
           },
         })
       }
@@ -441,19 +433,7 @@ export function One({ id: name }: { id: string }) {
           <RouteLink to={paths.settings('pr-instances')} search={{ automation: name }}>
             What it generated
           </RouteLink>
-          <Action
-            noun="automations"
-            label="Change"
-            icon={IconPencil}
-            right={right('update')}
-            explains="What it asks and does becomes its next version: what was generated with this one is brought there by pull requests."
-            fields={[...common(automation), { ...actionsField, hint: `${actionsHint} What is not named stays as it is.` }]}
-            command={`plural pr automations update ${quoted(name)} --file FILE`}
-            run={async (values) =>
-              ask(Update, { id: automation.id, attributes: { ...actionsOf(values), ...attributes(values, false) } })
-            }
-            done="Changed the automation"
-          />
+          <Change automation={automation} />
           <Action
             noun="automations"
             isDangerous
@@ -474,9 +454,30 @@ export function One({ id: name }: { id: string }) {
   );
 }
 
+/** As it is now. What nobody changes in the form is not sent, and neither is what the form does not ask for: both stay. */
+function Change({ automation }: { automation: Known }) {
+  const offers = useQuery(offersQuery);
+  const parts = partsOf(offers.data ?? nothing, automation);
+  return (
+    <Action
+      noun="automations"
+      label="Change"
+      icon={IconPencil}
+      right={{ verb: 'update', thing: `pr-automation/${automation.name}` }}
+      isReading={offers.isPending}
+      explains="What it asks and does becomes its next version: what was generated with this one is brought there by pull requests. Pull requests that are there keep their merge windows."
+      fields={fieldsOfParts(parts)}
+      command={`plural pr automations update ${quoted(automation.name)} --file FILE`}
+      run={(values, begun) => ask(Update, { id: automation.id, attributes: changesOf(parts, values, begun) })}
+      done="Changed the automation"
+    />
+  );
+}
+
 function Shown({ automation }: { automation: Known }) {
   const questions = listed(automation.configuration);
   const steps = stepsOf(automation);
+  const windows = listed(automation.mergeWindows);
   const may = listed(automation.createBindings).flatMap(({ user, group }) => user?.email ?? group?.name ?? []);
   return (
     <>
@@ -498,8 +499,14 @@ function Shown({ automation }: { automation: Known }) {
             ['Labels', listed(automation.labels).length > 0 && <Name key="l" of={listed(automation.labels).join(', ')} />],
             [
               'Merge windows',
-              listed(automation.mergeWindows).length > 0 && <MergeWindows key="mw" windows={listed(automation.mergeWindows)} />,
+              windows.length > 0 && (
+                <>
+                  <MergeWindows key="mw" windows={windows} />
+                  <WindowsOpen windows={mergeWindowsAsked(windows)} />
+                </>
+              ),
             ],
+            ['Governance', automation.governance && <Name key="g" of={automation.governance.name} />],
             ['Templates', automation.repository && <Name key="r" of={automation.repository.url} />],
             ['Cluster', automation.cluster?.handle && <Name key="k" of={automation.cluster.handle} />],
             ['Service', automation.service && <Name key="s" of={automation.service.name} />],

@@ -19,7 +19,7 @@ import { Facts, Panel } from '../parts/page';
 import { State, type Look } from '../parts/state';
 import { Ago, Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
-import { mergeFacts, MergeActions } from './merge';
+import { mergeFacts, MergeActions, WindowsAction } from './merge';
 import { Close, Refresh, type Opened } from './queries';
 
 const checkStates: Record<PrCheckState, Look> = {
@@ -50,6 +50,7 @@ export function LifeActions({ opened }: { opened: Opened }) {
       {status === 'OPEN' && url !== '' && (
         <>
           <MergeActions opened={opened} />
+          <WindowsAction opened={opened} />
           <Action
             noun="pull requests"
             label="Close"

@@ -1,17 +1,18 @@
 import { Alert, Text } from '@mantine/core';
-import { IconAlertTriangle, IconClockX, IconGitMerge } from '@tabler/icons-react';
+import { IconAlertTriangle, IconCalendarClock, IconClockX, IconGitMerge } from '@tabler/icons-react';
 import type { ReactNode } from 'react';
 
-import type { PrMergeMethod } from '../generated/graphql';
+import type { MergeWindowAttributes, PrMergeMethod } from '../generated/graphql';
 import { ask } from '../lib/client';
 import { listed } from '../lib/list';
 import { counted, quoted, short } from '../lib/text';
 import { noticeOf } from '../parts/notice';
 import { Action } from '../parts/action';
+import { mergeWindowsField, mergeWindowsOf } from '../parts/mergewindow-form';
 import { MergeWindows } from '../parts/mergewindows';
 import { Ago, Name, Until } from '../parts/text';
 import type { Field, Values } from '../parts/values';
-import { CancelMerge, Merge, type Opened } from './queries';
+import { CancelMerge, Merge, SetWindows, type Opened } from './queries';
 
 const methods: Record<PrMergeMethod, string> = {
   MERGE: 'With a merge commit',
@@ -83,6 +84,39 @@ export function MergeActions({ opened }: { opened: Opened }) {
       done={waits ? 'It is merged when a window opens' : 'Merged the pull request'}
     />
   );
+}
+
+/** When it may be merged, to be changed. */
+export function WindowsAction({ opened: { id, project, merging } }: { opened: Opened }) {
+  const windows = listed(merging?.windows);
+  const field = mergeWindowsField(windows);
+  return (
+    <Action
+      noun="pull requests"
+      label="Merge windows"
+      icon={IconCalendarClock}
+      {...(project != null && { right: { verb: 'update', thing: `project/${project.name}` } })}
+      explains={
+        merging?.wish != null && merging.wish.dropped == null
+          ? 'The console merges it while they let it through. The merge that waits does so for these. Those of its automation stay.'
+          : 'The console merges it while they let it through. Those of its automation stay.'
+      }
+      fields={[field]}
+      command={(values) => windowsCommand(id, mergeWindowsOf(values))}
+      run={async (values, begun) =>
+        values[field.name] === begun[field.name] ? null : ask(SetWindows, { id, windows: mergeWindowsOf(values) })
+      }
+      done="Changed the merge windows"
+    />
+  );
+}
+
+/** The same by command line, which takes one window. */
+function windowsCommand(id: string, [first, ...more]: MergeWindowAttributes[]): string {
+  const of = `plural pr windows ${quoted(id)}`;
+  if (!first) return `${of} --none`;
+  if (more.length > 0) return '# Several windows are set here, or with mergeWindows in the file of the automation';
+  return `${of} --kind ${first.kind === 'DENY' ? 'deny' : 'allow'} --schedule ${quoted(first.schedule)} --duration ${first.duration}s --time-zone ${quoted(first.timeZone ?? 'UTC')}`;
 }
 
 /** When it may be merged, and the merge that somebody asked for. */

@@ -168,6 +168,14 @@ export const CancelMerge = graphql(/* GraphQL */ `
   }
 `);
 
+export const SetWindows = graphql(/* GraphQL */ `
+  mutation SetPullRequestMergeWindows($id: ID!, $windows: [MergeWindowAttributes]) {
+    updatePullRequestMergeWindows(id: $id, mergeWindows: $windows) {
+      id
+    }
+  }
+`);
+
 export const Close = graphql(/* GraphQL */ `
   mutation ClosePullRequest($id: ID!) {
     closePullRequest(id: $id) {

@@ -3,7 +3,7 @@ import { asRows, given, isOn, rowsOf, type Field, type Values } from '../parts/v
 import type { CustomRun, Question } from './custom-queries';
 
 /** What an answer has to be, as far as commands of stacks ask for it. */
-const types: Partial<Record<ConfigurationType, string>> = {
+export const types: Partial<Record<ConfigurationType, string>> = {
   STRING: 'a text',
   INT: 'a whole number',
   BOOL: 'yes or no',
@@ -15,7 +15,7 @@ const types: Partial<Record<ConfigurationType, string>> = {
   GROUP: 'a group',
   USER: 'a user',
 };
-const operations: Record<Operation, string> = {
+export const operations: Record<Operation, string> = {
   EQ: 'is; without a value, is there and not false',
   NOT: 'is not; without a value, is not there or false',
   GT: 'is greater than',

@@ -164,6 +164,12 @@ export const pages = [
   { name: 'repositories', area: 'settings', path: '/settings/repositories', ...WALKED },
   ...settingLists.map((noun) => ({ name: noun, area: 'settings', path: `/settings/${noun}` })),
   ...Object.entries(settingThings).map(([name, path]) => ({ name, area: 'settings', path: `/settings/${path}`, ...ONCE })),
+  ...['empty', 'full'].map((much) => ({
+    name: `pr-automation-${much}`,
+    area: 'settings',
+    path: `/settings/pr-automations/automation-${much}`,
+    ...ONCE,
+  })),
   { name: 'no-such-page', area: 'settings', path: '/nowhere', isAbsent: true, ...ONCE },
 ];
 

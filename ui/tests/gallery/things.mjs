@@ -2,6 +2,7 @@
 import { GraphQLError } from 'graphql';
 
 import { ago, connection, HOSTILE } from '../world.mjs';
+import { automation } from './automations.mjs';
 
 const PATCH = `diff --git a/apps/shop.yaml b/apps/shop.yaml
 --- /dev/null
@@ -38,6 +39,8 @@ const NONE = { created: 0, changed: 0, deleted: 0, blocked: 0 };
 /** Answers that are refused, as the console tells them. */
 const refusal = (answers) =>
   new GraphQLError('context: an answer is refused', { extensions: { code: 'INVALID', field: 'context', answers } });
+
+const WRONG = { extensions: { code: 'INVALID', field: 'mergeWindows' } };
 
 export function things(clusters) {
   return {
@@ -86,58 +89,12 @@ export function things(clusters) {
       insertedAt: ago(90000),
       updatedAt: ago(60),
     }),
-    prAutomation: ({ name }) => ({
-      id: 'pa0',
-      name,
-      role: 'SERVICE',
-      documentation: HOSTILE,
-      labels: ['infra'],
-      identifier: 'acme/shop',
-      branch: null,
-      branchPrefix: 'plural/service',
-      title: 'Add {{ context.name }}',
-      message: 'Adds {{ context.name }}',
-      patch: false,
-      mayCreate: true,
-      insertedAt: ago(90000),
-      updatedAt: ago(60),
-      project: { name: 'default' },
-      connection: { name: 'scm-0' },
-      addon: null,
-      configuration: [
-        { type: 'STRING', name: 'name', documentation: HOSTILE, optional: false, validation: { regex: '^[a-z]+$', json: false } },
-        { type: 'ENUM', name: 'size', default: 'small', values: ['small', HOSTILE], optional: true },
-        {
-          type: 'INT',
-          name: 'replicas',
-          optional: true,
-          condition: { operation: 'EQ', field: 'size', value: 'small' },
-        },
-        { type: 'CLUSTER', name: 'cluster', optional: true, page: 1 },
-        { type: 'PASSWORD', name: 'token', optional: true, page: 1 },
-      ],
-      confirmation: { text: HOSTILE, checklist: [{ label: 'I asked' }] },
-      secrets: {
-        cluster: 'blue',
-        namespace: 'apps',
-        name: 'db',
-        entries: [{ name: 'password', documentation: HOSTILE, autogenerate: true }],
-      },
-      creates: { templates: [{ source: 'a.yaml', destination: HOSTILE, external: true, condition: null }] },
-      updates: {
-        files: [],
-        regexReplacements: [],
-        yamlOverlays: [{ file: 'kustomization.yaml' }],
-        edits: [
-          { file: 'values.yaml', edit: { op: 'set', path: 'spec.replicas', value: 2 } },
-          { file: 'main.tf', edit: { op: 'block', block: 'module', labels: [HOSTILE], value: { source: './service' } } },
-        ],
-      },
-      deletes: { files: [], folders: ['old'] },
-      vendor: { helm: null },
-      lua: null,
-      createBindings: [{ user: null, group: { name: 'developers' } }],
-    }),
+    prAutomation: ({ name }) => automation(name),
+    pullRequestMergeTime: ({ mergeWindows }) => {
+      const at = mergeWindows.findIndex(({ schedule }) => schedule.startsWith('99'));
+      if (at >= 0) throw new GraphQLError(`mergeWindows.${at}.schedule: "99" is not a list of numbers from 0 to 59`, WRONG);
+      return { open: false, opensAt: ago(-7200) };
+    },
     previewPullRequest: ({ context }) => {
       if (context.name === 'taken') throw refusal({ name: 'must be new: a cluster has this name' });
       return {

@@ -68,9 +68,24 @@ pub(super) fn given_windows(
     cron: Option<&str>,
 ) -> plural_core::Result<Option<MergeWindows>> {
     let windows = items(windows)
-        .map(|windows| windows.into_iter().map(MergeWindowAttributes::parse).collect::<Result<Vec<_>, _>>())
+        .map(|windows| {
+            let numbered = windows.into_iter().enumerate();
+            numbered
+                .map(|(at, window)| window.parse().map_err(|error| in_window(at, error)))
+                .collect::<Result<Vec<_>, _>>()
+        })
         .transpose()?;
     MergeWindows::given(windows, cron)
+}
+
+/// The error of one window of a list, with its place in that.
+fn in_window(at: usize, error: plural_core::Error) -> plural_core::Error {
+    match error {
+        plural_core::Error::Invalid { field, reason } => {
+            plural_core::Error::invalid(format!("mergeWindows.{at}.{field}"), reason)
+        }
+        other => other,
+    }
 }
 
 /// Windows as they are shown.
@@ -132,6 +147,41 @@ impl PullRequestMerging {
             }
         });
         Self { windows: shown_windows(windows), open: Some(open), opens_at, wish }
+    }
+}
+
+/// Whether windows let a merge through.
+#[derive(Debug, Clone, SimpleObject)]
+pub(crate) struct PullRequestMergeTime {
+    /// They do so now.
+    open: Option<bool>,
+    /// When they do next; absent where they do now, or do not for more than a year.
+    opens_at: Option<DateTime<Utc>>,
+}
+
+/// Trying windows.
+#[derive(Default)]
+pub(crate) struct PullRequestMergeQuery;
+
+/// Trying windows.
+#[Object]
+impl PullRequestMergeQuery {
+    /// Whether these windows let a merge through now, or when they do next: for who writes them, before anything has them. What is wrong with
+    /// one is told as by the mutations that take them.
+    async fn pull_request_merge_time(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "All windows; none: at any time.")] merge_windows: List<MergeWindowAttributes>,
+    ) -> Nullable<PullRequestMergeTime> {
+        nullable(async {
+            let windows = given_windows(merge_windows, None).into_graphql(ctx)?.unwrap_or_default();
+            let (open, opens_at) = match windows.at(request(ctx).op.now()) {
+                MergeTime::Open => (true, None),
+                MergeTime::Closed { opens_at, words: _ } => (false, opens_at),
+            };
+            Ok(Some(PullRequestMergeTime { open: Some(open), opens_at }))
+        })
+        .await
     }
 }
 

@@ -18,6 +18,7 @@ each_database!(
     a_host_that_fails_is_asked_again_inside_of_the_window_only,
     a_merge_that_is_killed_after_any_step_is_done_once,
     windows_that_make_no_sense_are_refused,
+    windows_are_tried_before_anything_has_them,
 );
 
 const SHORTLY: Duration = Duration::from_secs(20);
@@ -415,5 +416,32 @@ async fn windows_that_make_no_sense_are_refused(database: TestDatabase) {
     let refused = w.t.owner.ask(MERGE, json!({"id": id, "head": head, "wait": true})).await;
     assert_eq!(refused.outcome(), "CONFLICT", "{refused:?}");
     assert!(refused.message().contains("for more than a year"), "{refused:?}");
+    w.t.stop().await;
+}
+
+async fn windows_are_tried_before_anything_has_them(database: TestDatabase) {
+    const TRY: &str = "query ($windows: [MergeWindowAttributes]) {
+      pullRequestMergeTime(mergeWindows: $windows) { open opensAt } }";
+    let w = World::new(&database).await;
+    // Who sees no pull request may try windows.
+    let tried = async |windows: Value| {
+        w.t.stranger.data(TRY, json!({"windows": windows})).await["pullRequestMergeTime"].clone()
+    };
+    let always = json!({"schedule": "* * * * *", "duration": 3_600});
+    let never = json!({"kind": "DENY", "schedule": "* * * * *", "duration": 60});
+    assert_eq!(tried(json!([])).await, json!({"open": true, "opensAt": null}));
+    assert_eq!(tried(json!([always])).await, json!({"open": true, "opensAt": null}));
+    assert_eq!(tried(json!([always, never])).await, json!({"open": false, "opensAt": null}));
+    // It is the time that a pull request with these windows waits for.
+    let (id, _) = w.open("shop").await;
+    let waits = w.read(&id).await["merging"]["opensAt"].clone();
+    let closed = tried(json!([w.closed])).await;
+    assert_eq!((&closed["open"], &closed["opensAt"]), (&json!(false), &waits), "{closed}");
+    // Which window is wrong, and what of it.
+    let wrong = json!({"schedule": "0 9 * * *", "duration": 60, "timeZone": "Mars"});
+    let refused = w.t.stranger.ask(TRY, json!({"windows": [always, wrong]})).await;
+    assert_eq!(refused.outcome(), "INVALID", "{refused:?}");
+    assert!(refused.message().contains("mergeWindows.1.timeZone"), "{refused:?}");
+    assert_eq!(w.t.nobody.ask(TRY, json!({})).await.outcome(), "401");
     w.t.stop().await;
 }

@@ -17,6 +17,13 @@ pub(super) const ROWS: &[Line] = &[
         document: "{ pullRequests(status: OPEN) { edges { node { id } } } }",
         variables: |_| json!({}),
     },
+    // Nothing is read: whoever writes windows tries them.
+    Line {
+        field: "pullRequestMergeTime",
+        expected: USERS,
+        document: "{ pullRequestMergeTime(mergeWindows: [{schedule: \"@daily\", duration: 60}]) { open opensAt } }",
+        variables: |_| json!({}),
+    },
     // The automation names no repository: hosts are asked in `pull_requests.rs`.
     Line {
         field: "createPullRequest",

@@ -72,6 +72,7 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("prInstance", "(id: \"$instance\")"),
     ("prInstances", ""),
     ("pullRequest", "(id: \"$opened\")"),
+    ("pullRequestMergeTime", ""),
     ("pullRequests", ""),
     ("scmConnection", "(id: \"$scm\")"),
     ("scmConnections", ""),

@@ -20,7 +20,29 @@ use crate::{
 const AUTOMATION: &str = "add-app";
 const SECRET: &str = "s3cr3t-answer-5d1e7a90";
 const VALUE: &str = "s3cr3t-value-b2f06c18";
-const STEPS: [&str; 8] = ["signsIn", "finds", "isTold", "previews", "plans", "opens", "lists", "looks"];
+/// What its pull requests say once somebody changed that.
+const SAYS: &str = "Adds {{ context.name }} to the fleet.";
+const STEPS: [&str; 10] =
+    ["signsIn", "adapts", "finds", "isTold", "previews", "plans", "opens", "lists", "holds", "looks"];
+/// All that an automation says, besides when it was changed and when its pull requests may be merged.
+const EVERYTHING: &str = "query ($name: String!) { prAutomation(name: $name) {
+  id name role documentation icon darkIcon addon labels identifier branch branchPrefix title message patch revision
+  configuration {
+    type name default documentation longform page displayName placeholder optional values
+    condition { operation field value } validation { regex json uniqBy { scope } }
+  }
+  confirmation { text checklist { label } }
+  secrets { cluster namespace name entries { name documentation autogenerate } }
+  git { ref folder files }
+  creates { git { ref folder files } templates { source destination external condition context verbatim } }
+  updates {
+    regexes files replaceTemplate matchStrategy yq regexReplacements { file regex replacement templated }
+    yamlOverlays { file yaml templated listMerge listKey document { index kind name } }
+    edits { file format document { index kind name } edit }
+  }
+  deletes { files folders } vendor { helm { url chart version destination } } lua { script folder external }
+  connection { id } governance { id } repository { id } cluster { id } service { id } project { id }
+} }";
 
 /// What is walked before people change something.
 const MADE: [&str; 8] =
@@ -54,7 +76,10 @@ fn a_form_becomes_a_pull_request_that_was_seen_first() {
         let head = remote.push_files([values])?;
         host.push_commit("main", &head, &[values, ("templates/app.yaml", template)]);
         service(&console.url(), &git.url(&remote)).await?;
-        automation(&Asker::administrator(&console.url()).await?, &host).await?;
+        let admin = Asker::administrator(&console.url()).await?;
+        automation(&admin, &host).await?;
+        let asked = json!({"name": AUTOMATION});
+        let mut expected = admin.data(EVERYTHING, asked.clone()).await?["prAutomation"].take();
 
         let world = json!({
             "url": console.url(),
@@ -65,11 +90,18 @@ fn a_form_becomes_a_pull_request_that_was_seen_first() {
             "secret": SECRET,
             "service": "blue / web",
             "value": VALUE,
+            "says": SAYS,
         });
         let seen = seen(node(&ui, "tests/pr_day.mjs", &["day", &world.to_string()])).await?;
         assert_eq!(seen["steps"], json!(STEPS), "{seen}");
 
+        // One text was changed in the form, and all else is what it was: that is the second version, and not the third.
+        expected["message"] = json!(SAYS);
+        expected["revision"] = json!(2);
+        assert_eq!(admin.data(EVERYTHING, asked).await?["prAutomation"], expected);
+
         assert_eq!(host.pull_requests(), 1);
+        assert_eq!(host.file("main", "apps/shop.yaml").as_deref(), Some("name: shop\n"), "it is merged");
         let branches = host.branches();
         let branch = branches.iter().find(|branch| branch.starts_with("plural/app-")).context("no branch")?;
         assert_eq!(host.file(branch, "apps/shop.yaml").as_deref(), Some("name: shop\n"));

@@ -17,7 +17,8 @@ import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { repositoriesQuery } from '../repository/queries';
 import { definitionsQuery } from '../stackdefinition/queries';
-import { customOptions, definedAttributes, definedFields } from './custom';
+import { customOptions, definedAttributes, definedFields, lookAttributes, lookField } from './custom';
+import { nodeAttributes, nodeFields } from './job-place';
 import { Create } from './mutations';
 import { approvalOf } from './overview';
 import { approvalAttributes, approvalFields, approvalOptions } from './settings';
@@ -147,7 +148,7 @@ function parts({ projects, repositories, clusters, definitions }: Known): Part[]
           placeholder: 's3://bucket',
           when: isOf('PULUMI'),
         },
-        ...definedFields({}, definitions).map((field): Field => ({
+        ...[...definedFields({}, definitions), lookField({})].map((field): Field => ({
           ...field,
           when: (values) => isOf('CUSTOM')(values) && field.when?.(values) !== false,
         })),
@@ -167,6 +168,7 @@ function parts({ projects, repositories, clusters, definitions }: Known): Part[]
         },
         { name: 'namespace', label: 'Namespace of its Jobs', hint: 'plural-runs when empty', when: isRun },
         { name: 'account', label: 'ServiceAccount of its Jobs', hint: 'The agent’s choice when empty', when: isRun },
+        ...nodeFields().map((field): Field => ({ ...field, when: isRun })),
       ],
     },
     {
@@ -204,11 +206,22 @@ function attributesOf(values: Values): StackAttributes {
         ...(type === 'ANSIBLE' && { ansible: { playbook: at('playbook'), deletePlaybook: at('deletePlaybook') } }),
         ...(type === 'PULUMI' && { pulumi: { backendUrl: at('backend') } }),
       },
-      ...(type === 'CUSTOM' && definedAttributes(values, {})),
-      ...((at('namespace') !== null || at('account') !== null) && {
-        jobSpec: { namespace: at('namespace'), serviceAccount: at('account') },
+      ...(type === 'CUSTOM' && { ...definedAttributes(values, {}), ...lookAttributes(values, {}) }),
+      ...(['namespace', 'account', 'nodes', 'taints'].some((name) => at(name) !== null) && {
+        jobSpec: { namespace: at('namespace'), serviceAccount: at('account'), ...nodeAttributes(values) },
       }),
     }),
+  };
+}
+
+/** What no option of the command line gives. */
+function settingsOf(values: Values) {
+  const type = typeOf(values);
+  const job = nodeAttributes(values);
+  return {
+    ...(type === 'PULUMI' && { configuration: { pulumi: { backendUrl: given(values, 'backend') } } }),
+    ...(isRun(values) && type === 'CUSTOM' && lookAttributes(values, {})),
+    ...(isRun(values) && Object.keys(job).length > 0 && { jobSpec: job }),
   };
 }
 
@@ -242,9 +255,8 @@ function commandOf(values: Values, { projects, repositories, clusters, definitio
         ]
       : []),
   ].join(' ');
-  if (type !== 'PULUMI') return line;
-  const more = { configuration: { pulumi: { backendUrl: given(values, 'backend') } } };
-  return `${line} --settings - <<'SETTINGS'\n${JSON.stringify(more, null, 2)}\nSETTINGS`;
+  const more = settingsOf(values);
+  return Object.keys(more).length === 0 ? line : `${line} --settings - <<'SETTINGS'\n${JSON.stringify(more, null, 2)}\nSETTINGS`;
 }
 
 /** Makes a stack: where its code is, what reads it, where that runs, who agrees. */

@@ -92,6 +92,11 @@ const Stack = graphql(/* GraphQL */ `
         crontab
         timeZone
         nextAt
+        commands {
+          cmd
+          args
+          stage
+        }
       }
       cron {
         crontab
@@ -142,6 +147,12 @@ const Stack = graphql(/* GraphQL */ `
         labels
         annotations
         nodeSelector
+        tolerations {
+          key
+          operator
+          value
+          effect
+        }
         requests {
           requests {
             cpu

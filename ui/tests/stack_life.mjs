@@ -224,7 +224,8 @@ async function imports(page) {
 async function arrives(page) {
   await page.goto(service());
   await page.locator('[data-tone="good"]').getByText('Healthy', { exact: true }).first().waitFor(PATIENCE);
-  await page.getByRole('button', { name: 'ConfigMap given' }).click();
+  await page.getByText('List', { exact: true }).click();
+  await button(page, 'ConfigMap given').click();
   for (const [name, label] of [
     ['Rendered', 'The rendered object'],
     ['Live', 'The live object'],

@@ -282,6 +282,14 @@ async function runs(url) {
   assert.equal(await log.getByText('50 %').count(), 0, 'what was written over is shown');
   await judge(page, 'a log that is searched');
 
+  await page.goto(`${url}/stacks/network-0?tab=drift`);
+  await settled(page);
+  const drifted = (address) =>
+    page.getByRole('table', { name: 'Resources that drifted' }).getByRole('row').filter({ hasText: address });
+  await drifted('aws_instance.bastion').getByText('instance_type: "t3.small" → "m5.4xlarge"').waitFor();
+  await drifted('aws_db_instance.main').getByText('password: differs; it is sensitive and not shown').waitFor();
+  await drifted('aws_db_instance.main').getByText('and 4 more differences').waitFor();
+
   await page.goto(`${url}/stacks/network-0?tab=outputs`);
   await settled(page);
   assert.ok(!asked.some((body) => /output \{[^}]*\bvalue\b/.test(body)), 'outputs are read unasked');

@@ -96,7 +96,8 @@ impl Drop for TestDatabase {
 }
 
 /// Run each named case, an `async fn(TestDatabase)`, on SQLite and on PostgreSQL. The tests are called
-/// `sqlite::CASE` and `postgres::CASE`; once per module.
+/// `sqlite::CASE` and `postgres::CASE`; once per module. Cases that take minutes on a busy machine have a limit of their own:
+/// `each_database!(within Duration; CASE)`.
 ///
 /// ```
 /// # mod example {
@@ -111,6 +112,27 @@ impl Drop for TestDatabase {
 /// ```
 #[macro_export]
 macro_rules! each_database {
+    (within $limit:expr; $($case:ident),+ $(,)?) => {
+        mod sqlite {
+            $(
+                #[test]
+                fn $case() {
+                    let database = $crate::TestDatabase::sqlite().expect("a temporary folder");
+                    $crate::run_case_within($limit, super::$case(database));
+                }
+            )+
+        }
+        mod postgres {
+            $(
+                #[test]
+                fn $case() {
+                    if let Some(database) = $crate::TestDatabase::postgres_or_report() {
+                        $crate::run_case_within($limit, super::$case(database));
+                    }
+                }
+            )+
+        }
+    };
     ($($case:ident),+ $(,)?) => {
         mod sqlite {
             $(

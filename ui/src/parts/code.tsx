@@ -30,6 +30,9 @@ const base: Extension[] = [
   EditorView.lineWrapping,
 ];
 
+/** What a screen reader calls it: the first of several names counts. */
+const named = (label: string): Extension => EditorView.contentAttributes.of({ 'aria-label': label });
+
 /** YAML to read: folds, selects, copies. */
 export function Yaml({ text, label }: { text: string; label: string }) {
   const place = useRef<HTMLDivElement>(null);
@@ -38,7 +41,7 @@ export function Yaml({ text, label }: { text: string; label: string }) {
     const view = new EditorView({
       doc: text,
       parent: place.current,
-      extensions: [base, EditorView.contentAttributes.of({ 'aria-label': label })],
+      extensions: [named(label), base],
     });
     return () => view.destroy();
   }, [text, label]);
@@ -60,7 +63,7 @@ export function Diff({ before, after, names }: { before: string; after: string; 
     }
     const side = (doc: string, label: string) => ({
       doc,
-      extensions: [base, EditorView.contentAttributes.of({ 'aria-label': label })],
+      extensions: [named(label), base],
     });
     const view = new MergeView({ a: side(before, left), b: side(after, right), parent, collapseUnchanged });
     return () => view.destroy();

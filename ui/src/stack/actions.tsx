@@ -1,19 +1,15 @@
-import { Text } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { IconArrowBackUp, IconFileDiff, IconPlayerPause, IconPlayerPlay, IconTrash, IconUnlink } from '@tabler/icons-react';
 
 import { ask } from '../lib/client';
-import { counted } from '../lib/text';
 import { Action } from '../parts/action';
-import { Fault, Waiting } from '../parts/page';
-import { Name } from '../parts/text';
 import { isOn, type Field } from '../parts/values';
 import { paths } from '../paths';
 import { commands, stackRight } from './commands';
 import { ExecAction } from './exec';
+import { Goes } from './goes';
 import { Delete, Detach, Restore, Trigger, Update } from './mutations';
-import { resourcesQuery, type StackOne } from './queries';
+import type { StackOne } from './queries';
 import type { RunKind } from './states';
 
 /** What may be done to a stack now. */
@@ -125,7 +121,7 @@ function DeleteActions({ stack, run, noSource }: { stack: StackOne; run: () => P
         icon={IconTrash}
         right={stackRight(name, 'delete')}
         unless={kept}
-        explains={<Goes stack={stack} isDestroyed={false} />}
+        explains={(values) => <Goes stack={stack} isDestroyed={false} isLeaving={isOn(values, 'leaves')} />}
         fields={[leaving]}
         confirm={name}
         command={(values) => commands.remove(name, isOn(values, 'leaves'))}
@@ -144,7 +140,9 @@ function DeleteActions({ stack, run, noSource }: { stack: StackOne; run: () => P
         icon={IconTrash}
         right={stackRight(name, 'delete')}
         unless={kept}
-        explains={(values) => <Goes stack={stack} isDestroyed isKept={values['how'] === 'keep'} />}
+        explains={(values) => (
+          <Goes stack={stack} isDestroyed isKept={values['how'] === 'keep'} isLeaving={isOn(values, 'leaves')} />
+        )}
         fields={[
           {
             name: 'how',
@@ -176,7 +174,7 @@ function DeleteActions({ stack, run, noSource }: { stack: StackOne; run: () => P
         icon={IconUnlink}
         right={stackRight(name, 'delete')}
         unless={kept}
-        explains={<Goes stack={stack} isDestroyed={false} />}
+        explains={(values) => <Goes stack={stack} isDestroyed={false} isLeaving={isOn(values, 'leaves')} />}
         fields={[leaving]}
         confirm={name}
         command={(values) => commands.detach(name, isOn(values, 'leaves'))}
@@ -185,46 +183,6 @@ function DeleteActions({ stack, run, noSource }: { stack: StackOne; run: () => P
         }}
         done={`${name} is forgotten`}
       />
-    </>
-  );
-}
-
-/** What a deletion takes away, before it does. */
-function Goes({ stack, isDestroyed, isKept = false }: { stack: StackOne; isDestroyed: boolean; isKept?: boolean }) {
-  const { stateVersion: state } = stack;
-  const resources = useQuery({ ...resourcesQuery(stack.id, state?.id ?? ''), enabled: state != null && state.resources !== 0 });
-  const hasMade = stack.sha != null || (state != null && state.resources !== 0);
-  const found = (resources.data?.state ?? []).flatMap((one) => one ?? []);
-  return (
-    <>
-      <Text size="sm">
-        {!isDestroyed
-          ? 'The stack is forgotten with all versions of its state. Nothing is destroyed: what it made stays where it is, and nothing knows of it any more.'
-          : !isKept && !hasMade
-            ? 'No run of it made anything: the stack is deleted at once.'
-            : `A run plans the destruction of everything that the stack made${
-                stack.approval === true ? ', waits for approval,' : ' and'
-              } carries it out${isKept ? '. The stack stays.' : '; when all of it is gone, the stack is deleted.'}`}
-      </Text>
-      {state != null && state.resources !== 0 && (
-        <div style={{ maxHeight: 220, overflow: 'auto' }} tabIndex={0} role="region" aria-label="What goes">
-          <Text size="sm" mt="xs">
-            {state.resources == null
-              ? 'Its state is encrypted by its tool: the console cannot say what is in it.'
-              : `${isDestroyed ? 'Destroyed are' : 'Forgotten are'} ${counted(state.resources, 'resource')}:`}
-          </Text>
-          {resources.isFetching && <Waiting lines={3} />}
-          {resources.isError && <Fault error={resources.error} what="what would go" retry={() => void resources.refetch()} />}
-          <ul style={{ margin: 0, paddingLeft: 20 }}>
-            {found.slice(0, 200).map((one) => (
-              <li key={one.identifier}>
-                <Name of={one.identifier} />
-              </li>
-            ))}
-            {found.length > 200 && <li>and {counted(found.length - 200, 'more resource')}</li>}
-          </ul>
-        </div>
-      )}
     </>
   );
 }

@@ -1,6 +1,6 @@
 import { Button, Group, Stack, Stepper, Text } from '@mantine/core';
 import { useMediaQuery } from '@mantine/hooks';
-import { useInfiniteQuery } from '@tanstack/react-query';
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { IconPlus } from '@tabler/icons-react';
 import { useState, type SyntheticEvent } from 'react';
@@ -16,12 +16,16 @@ import { Facts, Page, Panel } from '../parts/page';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { repositoriesQuery } from '../repository/queries';
+import { importableStacksQuery } from '../service/configuration-queries';
 import { definitionsQuery } from '../stackdefinition/queries';
-import { customOptions, definedAttributes, definedFields } from './custom';
+import { customOptions, definedAttributes, definedFields, lookAttributes, lookField } from './custom';
+import { nodeAttributes, nodeFields } from './job-place';
 import { Create } from './mutations';
+import { needsAttributes, needsField, needsOptions } from './needs';
 import { approvalOf } from './overview';
 import { approvalAttributes, approvalFields, approvalOptions } from './settings';
 import { keepsState, types } from './states';
+import { environmentAttributes, environmentField, environmentNames, environmentOptions } from './variables';
 
 const isRun = (values: Values) => values['from'] !== 'nowhere';
 const typeOf = (values: Values): StackType =>
@@ -38,7 +42,10 @@ interface Known {
   repositories: { id: string; url: string }[];
   clusters: { id: string; handle?: string | null }[];
   definitions: { id: string; name: string }[];
+  stacks: { id: string; name: string }[];
 }
+
+const nameIn = (stacks: Known['stacks']) => (id: string | undefined) => stacks.find((one) => one.id === id)?.name;
 
 interface Part {
   title: string;
@@ -46,7 +53,7 @@ interface Part {
   fields: Field[];
 }
 
-function parts({ projects, repositories, clusters, definitions }: Known): Part[] {
+function parts({ projects, repositories, clusters, definitions, stacks }: Known): Part[] {
   return [
     {
       title: 'Source',
@@ -147,7 +154,7 @@ function parts({ projects, repositories, clusters, definitions }: Known): Part[]
           placeholder: 's3://bucket',
           when: isOf('PULUMI'),
         },
-        ...definedFields({}, definitions).map((field): Field => ({
+        ...[...definedFields({}, definitions), lookField({})].map((field): Field => ({
           ...field,
           when: (values) => isOf('CUSTOM')(values) && field.when?.(values) !== false,
         })),
@@ -172,7 +179,23 @@ function parts({ projects, repositories, clusters, definitions }: Known): Part[]
           when: isRun,
         },
         { name: 'account', label: 'ServiceAccount of its Jobs', hint: 'As its project says when empty', when: isRun },
+        ...nodeFields().map((field): Field => ({ ...field, when: isRun })),
       ],
+    },
+    {
+      title: 'Inputs',
+      told: 'What its runs are given besides the code.',
+      fields: [
+        ...(stacks.length === 0
+          ? []
+          : [
+              needsField(
+                stacks.map((one) => ({ value: one.id, label: one.name })),
+                nameIn(stacks),
+              ),
+            ]),
+        environmentField,
+      ].map((field): Field => ({ ...field, when: isRun })),
     },
     {
       title: 'Approval',
@@ -209,15 +232,28 @@ function attributesOf(values: Values): StackAttributes {
         ...(type === 'ANSIBLE' && { ansible: { playbook: at('playbook'), deletePlaybook: at('deletePlaybook') } }),
         ...(type === 'PULUMI' && { pulumi: { backendUrl: at('backend') } }),
       },
-      ...(type === 'CUSTOM' && definedAttributes(values, {})),
-      ...((at('namespace') !== null || at('account') !== null) && {
-        jobSpec: { namespace: at('namespace'), serviceAccount: at('account') },
+      ...(type === 'CUSTOM' && { ...definedAttributes(values, {}), ...lookAttributes(values, {}) }),
+      ...(['namespace', 'account', 'nodes', 'taints'].some((name) => at(name) !== null) && {
+        jobSpec: { namespace: at('namespace'), serviceAccount: at('account'), ...nodeAttributes(values) },
       }),
+      ...(given(values, 'needs') !== null && needsAttributes(values)),
+      ...environmentAttributes(values),
     }),
   };
 }
 
-function commandOf(values: Values, { projects, repositories, clusters, definitions }: Known): string {
+/** What no option of the command line gives. */
+function settingsOf(values: Values) {
+  const type = typeOf(values);
+  const job = nodeAttributes(values);
+  return {
+    ...(type === 'PULUMI' && { configuration: { pulumi: { backendUrl: given(values, 'backend') } } }),
+    ...(isRun(values) && type === 'CUSTOM' && lookAttributes(values, {})),
+    ...(isRun(values) && Object.keys(job).length > 0 && { jobSpec: job }),
+  };
+}
+
+function commandOf(values: Values, { projects, repositories, clusters, definitions, stacks }: Known): string {
   const type = typeOf(values);
   const option = (name: string, flag: string) =>
     given(values, name) === null ? [] : [`--${flag} ${quoted((values[name] ?? '').trim())}`];
@@ -243,13 +279,14 @@ function commandOf(values: Values, { projects, repositories, clusters, definitio
           ...(type === 'CUSTOM' ? (definition ? [`--definition ${quoted(definition.name)}`] : customOptions(values)) : []),
           ...option('namespace', 'job-namespace'),
           ...option('account', 'job-service-account'),
+          ...needsOptions(values, nameIn(stacks)),
+          ...environmentOptions(values),
           ...approvalOptions(values),
         ]
       : []),
   ].join(' ');
-  if (type !== 'PULUMI') return line;
-  const more = { configuration: { pulumi: { backendUrl: given(values, 'backend') } } };
-  return `${line} --settings - <<'SETTINGS'\n${JSON.stringify(more, null, 2)}\nSETTINGS`;
+  const more = settingsOf(values);
+  return Object.keys(more).length === 0 ? line : `${line} --settings - <<'SETTINGS'\n${JSON.stringify(more, null, 2)}\nSETTINGS`;
 }
 
 /** Makes a stack: where its code is, what reads it, where that runs, who agrees. */
@@ -258,8 +295,9 @@ export function NewStackPage() {
   const repositories = useInfiniteQuery(repositoriesQuery).data ?? [];
   const clusters = useInfiniteQuery(clustersQuery({}, 200)).data ?? [];
   const definitions = useInfiniteQuery(definitionsQuery).data ?? [];
+  const stacks = useQuery(importableStacksQuery).data ?? [];
   const isNarrow = useMediaQuery('(max-width: 760px)', false, { getInitialValueInEffect: false });
-  const known = { projects, repositories, clusters, definitions };
+  const known = { projects, repositories, clusters, definitions, stacks };
   const all = parts(known);
   const [at, setAt] = useState(0);
   const [isTried, setTried] = useState(false);
@@ -301,7 +339,7 @@ export function NewStackPage() {
             {part ? (
               <>
                 <Text size="sm">{part.told}</Text>
-                {at === 2 && !isRun(values) && (
+                {(part.title === 'Runs where' || part.title === 'Inputs') && !isRun(values) && (
                   <Text size="sm">Nothing: whoever runs its tool does so elsewhere, and writes the state here.</Text>
                 )}
                 <Fields key={at} fields={part.fields} values={values} onChange={setValues} lacks={isTried ? lacks : []} />
@@ -369,6 +407,18 @@ function Review({ values, known }: { values: Values; known: Known }) {
           ],
           ['Commands of', type === 'CUSTOM' && <Name of={named(known.definitions, 'definition')?.name ?? 'its own'} />],
           ['Runs on', isRun(values) && <Name of={named(known.clusters, 'cluster')?.handle ?? ''} />],
+          [
+            'Depends on',
+            isRun(values) && given(values, 'needs') !== null && (
+              <Name
+                of={needsAttributes(values)
+                  .dependencies.flatMap(({ stackId }) => nameIn(known.stacks)(stackId) ?? [])
+                  .join(', ')}
+              />
+            ),
+            'wide',
+          ],
+          ['Variables', isRun(values) && environmentNames(values) !== '' && <Name of={environmentNames(values)} />, 'wide'],
           ['State', keepsState(type) && (!isRun(values) || isOn(values, 'keeps')) && 'is kept here'],
           [
             'Approval',
@@ -387,7 +437,7 @@ function Review({ values, known }: { values: Values; known: Known }) {
       />
       <Text size="sm">
         {isRun(values)
-          ? 'Variables, secrets and files are given under Settings of the stack: where its code needs them, the first plan fails and says so.'
+          ? 'Files, hooks and schedules are given under Settings of the stack: where its code needs them, the first plan fails and says so.'
           : ''}{' '}
         You need the right to write in its project; <RouteLink to={paths.settings('projects')}>Projects</RouteLink> says who gives
         it.

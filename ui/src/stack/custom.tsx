@@ -146,25 +146,56 @@ export const definedAttributes = (
     : { definitionId, commands: [], deleteCommands: [] };
 };
 
+type Looks = readonly ({ cmd: string; args?: readonly (string | null)[] | null; stage: StepStage } | null)[] | null | undefined;
+interface Looked {
+  driftSchedule?: { commands?: Looks } | null;
+}
+
+/** What looks for drift of such a stack, as a form asks for it: the definition of its commands has none of that. */
+export const lookField = (of: Looked): Field => ({
+  name: 'look',
+  label: 'Commands that look for drift, one a line',
+  kind: 'area',
+  initial: (of.driftSchedule?.commands ?? []).flatMap((one) => (one ? [line(one.cmd, one.args ?? [])] : [])).join('\n'),
+  placeholder: './dns drift',
+  hint: 'They change nothing, and print a line “drift: updated ADDRESS” or “drift: deleted ADDRESS” for what something else changed',
+});
+
+/** One that stays as it is stays what it is. Nothing where there are none, and were none. */
+export const lookAttributes = (values: Values, of: Looked): Pick<StackAttributes, 'drift'> => {
+  const known = (of.driftSchedule?.commands ?? []).flatMap((one) => one ?? []);
+  const commands = (values['look'] ?? '').split('\n').flatMap((text) => {
+    const script = text.trim();
+    if (script === '') return [];
+    const same = known.find((one) => line(one.cmd, one.args ?? []) === script);
+    if (!same) return [{ cmd: 'sh', args: ['-c', script] }];
+    // One without a stage is told as one of the stage APPLY, which no look has.
+    return [{ cmd: same.cmd, args: [...(same.args ?? [])], ...(same.stage !== 'APPLY' && { stage: same.stage }) }];
+  });
+  return commands.length === 0 && known.length === 0 ? {} : { drift: { commands } };
+};
+
 /** The commands of a stack that has no tool of its own. */
 export function CommandsPanel({ stack }: { stack: StackOne }) {
   const definitions = useInfiniteQuery(definitionsQuery).data ?? [];
   const { definition } = stack;
+  const attributes = (values: Values) => ({ ...definedAttributes(values, stack), ...lookAttributes(values, stack) });
+  const looks = stack.driftSchedule?.commands ?? [];
   return (
     <Panel
       title="Commands"
       aside={
         <Action
-          key={definition?.id ?? ''}
+          key={`${definition?.id ?? ''} ${lookField(stack).initial ?? ''}`}
           noun="stack"
           label="Change"
           icon={IconPencil}
           right={stackRight(stack.name, 'update')}
           unless={stack.deletedAt == null ? undefined : 'The stack is being destroyed and deleted.'}
           explains={`Runs run these and no others. ${follows(stack)}`}
-          fields={definedFields(stack, definitions)}
-          command={(values) => commands.settings(stack.name, definedAttributes(values, stack))}
-          run={(values) => ask(Update, { id: stack.id, attributes: definedAttributes(values, stack) })}
+          fields={[...definedFields(stack, definitions), lookField(stack)]}
+          command={(values) => commands.settings(stack.name, attributes(values))}
+          run={(values) => ask(Update, { id: stack.id, attributes: attributes(values) })}
           done="Changed the commands"
         />
       }
@@ -180,6 +211,13 @@ export function CommandsPanel({ stack }: { stack: StackOne }) {
             ),
           ],
           ...commandFacts(definition ? { commands: definition.steps, deleteCommands: definition.deleteSteps } : stack),
+          [
+            'Look for drift',
+            looks.length === 0
+              ? 'no commands: nobody can look'
+              : looks.map((one, at) => one && <Name key={at} of={line(one.cmd, one.args ?? [])} />),
+            'wide',
+          ],
         ]}
       />
     </Panel>

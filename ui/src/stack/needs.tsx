@@ -6,7 +6,7 @@ import { quoted } from '../lib/text';
 import { Action } from '../parts/action';
 import { Empty, Facts, Panel } from '../parts/page';
 import { Name } from '../parts/text';
-import { asRows, pairs, rowsOf, type Values } from '../parts/values';
+import { asRows, pairs, rowsOf, type Field, type Values } from '../parts/values';
 import { importableStacksQuery } from '../service/configuration-queries';
 import { commands, stackRight } from './commands';
 import { NeededFact, taken } from './dependencies';
@@ -18,7 +18,7 @@ import { outputNamesQuery, type StackOne } from './queries';
 const outputsOf = (row: Values) =>
   pairs(row, 'outputs').map(({ name, value }) => ({ output: name, variable: value === '' ? name : value }));
 
-const attributes = (values: Values) => ({
+export const needsAttributes = (values: Values) => ({
   dependencies: rowsOf(values, 'needs').map((row) => ({ stackId: row['stack'] ?? '', outputs: outputsOf(row) })),
 });
 
@@ -41,6 +41,51 @@ function Outputs({ of }: { of: string }) {
   );
 }
 
+/** The stacks that one depends on, as a form asks for them: of these `options`. */
+export const needsField = (
+  options: { value: string; label: string }[],
+  nameOf: (id: string | undefined) => string | undefined,
+  initial = '',
+): Field => ({
+  name: 'needs',
+  label: 'Stacks that it depends on',
+  kind: 'list',
+  each: 'dependency',
+  initial,
+  row: (rows, at) => {
+    const name = nameOf(rows[at]?.['stack']);
+    const elsewhere = new Set(rows.flatMap((row, other) => (other === at ? [] : [row['stack']])));
+    return [
+      {
+        name: 'stack',
+        label: 'Stack',
+        kind: 'choice',
+        isRequired: true,
+        options: options.filter(({ value }) => !elsewhere.has(value)),
+        hint: 'Sensitive outputs need your right to read its state',
+      },
+      {
+        name: 'outputs',
+        label: 'Outputs that it takes as variables',
+        kind: 'area',
+        hint:
+          name === undefined ? (
+            'One a line: OUTPUT, or OUTPUT=VARIABLE for another name. None when empty: only the order counts'
+          ) : (
+            <Outputs of={name} />
+          ),
+      },
+    ];
+  },
+});
+
+/** Each of them as an option. */
+export const needsOptions = (values: Values, nameOf: (id: string | undefined) => string | undefined): string[] =>
+  needsAttributes(values).dependencies.map(({ stackId, outputs }) => {
+    const taking = outputs.map(({ output, variable }) => (output === variable ? output : `${output}=${variable}`)).join(',');
+    return `--depends-on ${quoted(`${nameOf(stackId) ?? 'STACK'}${taking === '' ? '' : `:${taking}`}`)}`;
+  });
+
 /** The stacks that one depends on, and what it takes from them: changed by right. */
 export function Needs({ stack }: { stack: StackOne }) {
   const stacks = useQuery(importableStacksQuery);
@@ -62,18 +107,12 @@ export function Needs({ stack }: { stack: StackOne }) {
     })),
   );
   const command = (values: Values) => {
-    const { dependencies } = attributes(values);
+    const { dependencies } = needsAttributes(values);
     if (dependencies.length === 0) return commands.update(stack.name, '--depends-on-none');
     // One that nobody here may see has no name to give.
     if (dependencies.some(({ stackId }) => stackId !== '' && nameOf(stackId) === undefined))
       return commands.settings(stack.name, { dependencies });
-    return commands.update(
-      stack.name,
-      ...dependencies.map(({ stackId, outputs }) => {
-        const taking = outputs.map(({ output, variable }) => (output === variable ? output : `${output}=${variable}`)).join(',');
-        return `--depends-on ${quoted(`${nameOf(stackId) ?? 'STACK'}${taking === '' ? '' : `:${taking}`}`)}`;
-      }),
-    );
+    return commands.update(stack.name, ...needsOptions(values, nameOf));
   };
   return (
     <Panel
@@ -88,42 +127,9 @@ export function Needs({ stack }: { stack: StackOne }) {
           right={stackRight(stack.name, 'update')}
           unless={stack.deletedAt == null ? undefined : 'The stack is being destroyed and deleted.'}
           explains={`Its runs wait until these are applied, and are made anew when an output that it takes changes. ${follows(stack)}`}
-          fields={[
-            {
-              name: 'needs',
-              label: 'Stacks that it depends on',
-              kind: 'list',
-              each: 'dependency',
-              initial,
-              row: (rows, at) => {
-                const name = nameOf(rows[at]?.['stack']);
-                const elsewhere = new Set(rows.flatMap((row, other) => (other === at ? [] : [row['stack']])));
-                return [
-                  {
-                    name: 'stack',
-                    label: 'Stack',
-                    kind: 'choice',
-                    isRequired: true,
-                    options: options.filter(({ value }) => !elsewhere.has(value)),
-                    hint: 'Sensitive outputs need your right to read its state',
-                  },
-                  {
-                    name: 'outputs',
-                    label: 'Outputs that it takes as variables',
-                    kind: 'area',
-                    hint:
-                      name === undefined ? (
-                        'One a line: OUTPUT, or OUTPUT=VARIABLE for another name. None when empty: only the order counts'
-                      ) : (
-                        <Outputs of={name} />
-                      ),
-                  },
-                ];
-              },
-            },
-          ]}
+          fields={[needsField(options, nameOf, initial)]}
           command={command}
-          run={(values) => ask(Update, { id: stack.id, attributes: attributes(values) })}
+          run={(values) => ask(Update, { id: stack.id, attributes: needsAttributes(values) })}
           done="Changed the dependencies"
         />
       }

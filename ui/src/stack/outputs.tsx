@@ -1,4 +1,4 @@
-import { Button, Code, Group, Text } from '@mantine/core';
+import { Button, Code, Group, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { IconEye } from '@tabler/icons-react';
 import { useState } from 'react';
@@ -115,9 +115,16 @@ export function Outputs({ stack }: { stack: StackOne }) {
         />
       </Shown>
       {rows.length > 0 && (
-        <div style={{ padding: 12 }} data-no-print>
+        <Stack gap="sm" p={12} data-no-print>
+          <Text size="sm">
+            Templates of services that import the stack, under their configuration, read{' '}
+            <code>
+              <Name of={`imports["${name}"]["${rows[0]?.name ?? ''}"]`} />
+            </code>
+            .
+          </Text>
           <Command line={commands.outputs(name)} />
-        </div>
+        </Stack>
       )}
     </Panel>
   );

@@ -112,6 +112,11 @@ const Stack = graphql(/* GraphQL */ `
         crontab
         timeZone
         nextAt
+        commands {
+          cmd
+          args
+          stage
+        }
       }
       cron {
         crontab
@@ -167,6 +172,12 @@ const Stack = graphql(/* GraphQL */ `
         labels
         annotations
         nodeSelector
+        tolerations {
+          key
+          operator
+          value
+          effect
+        }
         requests {
           requests {
             cpu

@@ -235,6 +235,17 @@ function Head({ run }: { run: Run }) {
             ),
           ],
           ['Plan', run.plan && <Summary plan={run.plan} />],
+          [
+            'Found',
+            run.kind === 'DRIFT' && run.status === 'SUCCESSFUL' && run.stack && (
+              <>
+                is under{' '}
+                <RouteLink to={paths.stack(run.stack.name)} search={{ tab: 'drift' }}>
+                  Drift of <Name of={run.stack.name} />
+                </RouteLink>
+              </>
+            ),
+          ],
           ['Made', <Ago key="c" at={run.createdAt} />],
           ['Began', run.startedAt != null && <Ago at={run.startedAt} />],
           ['Ended', run.finishedAt != null && <Ago at={run.finishedAt} />],

@@ -7,7 +7,7 @@ import { clustersQuery } from '../cluster/queries';
 import { ask } from '../lib/client';
 import { quoted } from '../lib/text';
 import { Action } from '../parts/action';
-import { given, isOn, pairs, type Field } from '../parts/form';
+import { given, isOn, type Field } from '../parts/form';
 import { Facts, Panel } from '../parts/page';
 import { Name } from '../parts/text';
 import { paths } from '../paths';
@@ -20,6 +20,7 @@ import { Needs } from './needs';
 import { Environment } from './environment';
 import { Follow } from './follow';
 import { hookField, hooksOf } from './hooks';
+import { asMap, lines, nodeFields, tolerated, tolerations } from './job-place';
 import { Update } from './mutations';
 import { approvalOf, follows } from './overview';
 import { Policy } from './policy';
@@ -413,15 +414,6 @@ function Tool({ stack }: { stack: StackOne }) {
   );
 }
 
-const lines = (of: unknown): string =>
-  typeof of === 'object' && of !== null
-    ? Object.entries(of)
-        .map(([key, value]) => `${key}=${String(value)}`)
-        .join('\n')
-    : '';
-const asMap = (values: Record<string, string>, name: string) =>
-  JSON.stringify(Object.fromEntries(pairs(values, name).map((pair) => [pair.name, pair.value])));
-
 function Job({ stack }: { stack: StackOne }) {
   const { id, name, jobSpec: job } = stack;
   const { requests, limits } = job?.requests ?? {};
@@ -433,6 +425,7 @@ function Job({ stack }: { stack: StackOne }) {
         serviceAccount: at('account'),
         labels: asMap(values, 'labels'),
         nodeSelector: asMap(values, 'nodes'),
+        tolerations: tolerations(values),
         resources: {
           requests: { cpu: at('cpu'), memory: at('memory') },
           limits: { cpu: at('mostCpu'), memory: at('mostMemory') },
@@ -460,7 +453,7 @@ function Job({ stack }: { stack: StackOne }) {
             },
             { name: 'account', label: 'ServiceAccount', initial: job?.serviceAccount ?? '' },
             { name: 'labels', label: 'Labels', kind: 'area', initial: lines(job?.labels), hint: 'team=shop, one a line' },
-            { name: 'nodes', label: 'Labels of its node', kind: 'area', initial: lines(job?.nodeSelector) },
+            ...nodeFields(job),
             { name: 'cpu', label: 'Processor that it asks for', initial: requests?.cpu ?? '', placeholder: '250m' },
             { name: 'memory', label: 'Memory that it asks for', initial: requests?.memory ?? '', placeholder: '512Mi' },
             { name: 'mostCpu', label: 'Processor that it may take', initial: limits?.cpu ?? '' },
@@ -478,6 +471,7 @@ function Job({ stack }: { stack: StackOne }) {
           ['ServiceAccount', <Name key="sa" of={job?.serviceAccount ?? 'as its project says'} />],
           ['Labels', lines(job?.labels) !== '' && <Name of={lines(job?.labels).replaceAll('\n', ', ')} />],
           ['Nodes with', lines(job?.nodeSelector) !== '' && <Name of={lines(job?.nodeSelector).replaceAll('\n', ', ')} />],
+          ['Tolerates', tolerated(job?.tolerations) !== '' && <Name of={tolerated(job?.tolerations).replaceAll('\n', ', ')} />],
           [
             'Asks for',
             [requests?.cpu != null && `${requests.cpu} processor`, requests?.memory != null && `${requests.memory} memory`]

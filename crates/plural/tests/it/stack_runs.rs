@@ -18,4 +18,5 @@ mod policy;
 mod tool_days;
 mod tutorial;
 mod web;
+mod web_life;
 mod world;

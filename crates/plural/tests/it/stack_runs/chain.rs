@@ -20,13 +20,13 @@ each_database!(
     opentofu_from_creation_to_destruction_in_order
 );
 
-const NAMESPACE: &str = "shop";
+pub(super) const NAMESPACE: &str = "shop";
 
 /// What the service `web` has of the stack `infra`: what is open in a ConfigMap, what is sensitive in a Secret.
-const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: given}\ndata:\n  \
+pub(super) const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: given}\ndata:\n  \
     word: {{ imports[\"infra\"][\"word\"] }}\n  \
     second: {{ imports[\"infra\"][\"zones\"][1] | upcase }}\n";
-const HIDDEN: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: given}\nstringData:\n  \
+pub(super) const HIDDEN: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: given}\nstringData:\n  \
     hidden: {{ imports[\"infra\"][\"hidden\"] }}\n";
 
 /// Makes a stack of the folder of its name, whose plans wait for approval. What has no option is in a file; its id. Where its Jobs run, its
@@ -76,7 +76,7 @@ async fn serve(world: &World, imports: &str) -> anyhow::Result<()> {
 }
 
 /// Waits until the objects of the service hold this.
-async fn holds(world: &World, word: &str, hidden: &str) -> anyhow::Result<()> {
+pub(super) async fn holds(world: &World, word: &str, hidden: &str) -> anyhow::Result<()> {
     let client = world.place.client().await?;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
     let secrets: Api<Secret> = Api::namespaced(client, NAMESPACE);
@@ -171,7 +171,7 @@ async fn lives(world: &World, stack: &str, made: &Path, resource: &Value) -> any
 }
 
 /// Everything that the commands of a stack of its own do.
-const SCRIPT: &str = r#"set -eu
+pub(super) const SCRIPT: &str = r#"set -eu
 case "$1" in
 plan) echo "would write $WORD" ;;
 apply)
@@ -264,7 +264,7 @@ async fn ansible_from_creation_to_destruction(database: TestDatabase) -> anyhow:
 }
 
 /// A file that a provider makes, and what is known of it.
-fn made_by_a_provider(file: &Path) -> String {
+pub(super) fn made_by_a_provider(file: &Path) -> String {
     format!(
         "terraform {{\n  required_providers {{\n    local = {{\n      source = \"{REGISTRY}/hashicorp/local\"\n    }}\n  }}\n}}\n\n\
          resource \"local_file\" \"one\" {{\n  filename = \"{}\"\n  content  = \"one\"\n}}\n\n\
@@ -274,7 +274,7 @@ fn made_by_a_provider(file: &Path) -> String {
     )
 }
 
-const APP: &str = "variable \"word\" { type = string }\n\n\
+pub(super) const APP: &str = "variable \"word\" { type = string }\n\n\
     resource \"terraform_data\" \"app\" {\n  input = \"app of ${var.word}\"\n}\n\n\
     output \"zones\" {\n  value = [\"a\", \"b\", terraform_data.app.output]\n}\n";
 

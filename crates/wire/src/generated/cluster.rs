@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     ClusterDistro, Connection, GitRefAttributes, Id, PolicyBindingAttributes, ProjectRef, Secret, Tag,
-    document::Operation, document::OperationKind, shared::list,
+    TagQuery, document::Operation, document::OperationKind, shared::list,
 };
 
 /// The address that agents of a cluster must use.
@@ -123,26 +123,6 @@ pub struct RegisteredCluster {
     pub join_token_expires_at: Option<DateTime<Utc>>,
     /// The address that its agent must use.
     pub agent_url: Option<String>,
-}
-
-/// How the tags of a query combine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Conjunction {
-    /// All of them.
-    And,
-    /// Any of them.
-    Or,
-}
-
-impl Conjunction {
-    /// As the API writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::And => "AND",
-            Self::Or => "OR",
-        }
-    }
 }
 
 /// A place in Amazon's cloud.
@@ -368,16 +348,6 @@ pub struct NodePoolCloudAttributes {
     /// Of Amazon's cloud.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aws: Option<AwsNodeCloudAttributes>,
-}
-
-/// Selects clusters by tags.
-#[derive(Debug, Clone, Serialize)]
-pub struct TagQuery {
-    /// How they combine.
-    pub op: Conjunction,
-    /// The tags.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tags: Option<Vec<Tag>>,
 }
 
 /// A taint of nodes.

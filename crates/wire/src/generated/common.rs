@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Secret,
+    Secret, Tag,
 };
 
 /// Kinds of Kubernetes.
@@ -41,6 +41,26 @@ impl ClusterDistro {
             Self::Openshift => "OPENSHIFT",
             Self::Rke => "RKE",
             Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
+/// How the tags of a query combine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Conjunction {
+    /// All of them.
+    And,
+    /// Any of them.
+    Or,
+}
+
+impl Conjunction {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::And => "AND",
+            Self::Or => "OR",
         }
     }
 }
@@ -464,6 +484,16 @@ pub struct ScopeAttributes {
     /// The same, several at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ids: Option<Vec<String>>,
+}
+
+/// Selects clusters or stacks by tags.
+#[derive(Debug, Clone, Serialize)]
+pub struct TagQuery {
+    /// How they combine.
+    pub op: Conjunction,
+    /// The tags.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tags: Option<Vec<Tag>>,
 }
 
 /// What a user may do everywhere.

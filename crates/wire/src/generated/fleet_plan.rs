@@ -31,6 +31,9 @@ pub struct FleetPlan {
     pub base_sha: Option<String>,
     /// Whether the commit was merged into that before it was planned: the branch had moved on.
     pub merged: Option<bool>,
+    /// The commit that its base branch has moved to since, where a plan would be about something else there: then it is made again, within five
+    /// minutes, or at once by `replanPullRequest`. Absent where the branch did not move, and where that changes nothing.
+    pub moved_sha: Option<String>,
     /// First line of the commit's message.
     pub message: Option<String>,
     /// Services that are read from the repository and that it does not reach.
@@ -226,7 +229,7 @@ pub enum FleetPlanPhase {
     Held,
     /// The console looks which services the commit reaches.
     Looking,
-    /// A newer commit took its place.
+    /// A newer plan took its place.
     Superseded,
     /// One that a newer console knows and this client does not.
     #[serde(other)]
@@ -271,7 +274,7 @@ impl Operation for CreateFleetPlan {
     const DOCUMENT: &'static str = "mutation CreateFleetPlan($repositoryId: ID!, $ref: String!, $base: String, $pullRequestId: ID) {
   createFleetPlan(repositoryId: $repositoryId, ref: $ref, base: $base, pullRequestId: $pullRequestId) { ...FleetPlan }
 }
-fragment FleetPlan on FleetPlan { id phase error ref base sha baseSha merged message untouched composed omitted deadlineAt creator expiresAt insertedAt updatedAt stacks { ...FleetPlanStack } reach { ...FleetPlanReach } }
+fragment FleetPlan on FleetPlan { id phase error ref base sha baseSha merged movedSha message untouched composed omitted deadlineAt creator expiresAt insertedAt updatedAt stacks { ...FleetPlanStack } reach { ...FleetPlanReach } }
 fragment FleetPlanCluster on FleetPlanCluster { handle services waiting failed away late counts { ...FleetPlanCounts } }
 fragment FleetPlanCounts on FleetPlanCounts { created changed deleted hooks unchanged blocked omitted }
 fragment FleetPlanPart on FleetPlanPart { id name handle state error answeredAt counts { ...FleetPlanCounts } }
@@ -301,7 +304,33 @@ impl Operation for PlanPullRequestPreview {
     const DOCUMENT: &'static str = "mutation PlanPullRequestPreview($id: ID!, $identifier: String, $context: Json) {
   planPullRequestPreview(id: $id, identifier: $identifier, context: $context) { ...FleetPlan }
 }
-fragment FleetPlan on FleetPlan { id phase error ref base sha baseSha merged message untouched composed omitted deadlineAt creator expiresAt insertedAt updatedAt stacks { ...FleetPlanStack } reach { ...FleetPlanReach } }
+fragment FleetPlan on FleetPlan { id phase error ref base sha baseSha merged movedSha message untouched composed omitted deadlineAt creator expiresAt insertedAt updatedAt stacks { ...FleetPlanStack } reach { ...FleetPlanReach } }
+fragment FleetPlanCluster on FleetPlanCluster { handle services waiting failed away late counts { ...FleetPlanCounts } }
+fragment FleetPlanCounts on FleetPlanCounts { created changed deleted hooks unchanged blocked omitted }
+fragment FleetPlanPart on FleetPlanPart { id name handle state error answeredAt counts { ...FleetPlanCounts } }
+fragment FleetPlanReach on FleetPlanReach { counts { ...FleetPlanCounts } clusters { ...FleetPlanCluster } parts { ...FleetPlanPart } }
+fragment FleetPlanRun on StackRun { id number status error plan { ...StackRunPlan } }
+fragment FleetPlanStack on FleetPlanStack { problem stack { ...StackRef } run { ...FleetPlanRun } }
+fragment StackRef on InfrastructureStack { id name }
+fragment StackRunPlan on StackRunPlan { digest add change destroy other at }";
+}
+
+/// Has the services planned again that an open pull request reaches.
+#[derive(Debug, Clone, Serialize)]
+pub struct ReplanPullRequest {
+    /// The pull request.
+    pub id: String,
+}
+
+impl Operation for ReplanPullRequest {
+    type Data = Vec<FleetPlan>;
+    const NAME: &'static str = "ReplanPullRequest";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "replanPullRequest";
+    const DOCUMENT: &'static str = "mutation ReplanPullRequest($id: ID!) {
+  replanPullRequest(id: $id) { ...FleetPlan }
+}
+fragment FleetPlan on FleetPlan { id phase error ref base sha baseSha merged movedSha message untouched composed omitted deadlineAt creator expiresAt insertedAt updatedAt stacks { ...FleetPlanStack } reach { ...FleetPlanReach } }
 fragment FleetPlanCluster on FleetPlanCluster { handle services waiting failed away late counts { ...FleetPlanCounts } }
 fragment FleetPlanCounts on FleetPlanCounts { created changed deleted hooks unchanged blocked omitted }
 fragment FleetPlanPart on FleetPlanPart { id name handle state error answeredAt counts { ...FleetPlanCounts } }
@@ -328,7 +357,7 @@ impl Operation for ReleaseFleetPlan {
     const DOCUMENT: &'static str = "mutation ReleaseFleetPlan($id: ID!, $sha: String!) {
   releaseFleetPlan(id: $id, sha: $sha) { ...FleetPlan }
 }
-fragment FleetPlan on FleetPlan { id phase error ref base sha baseSha merged message untouched composed omitted deadlineAt creator expiresAt insertedAt updatedAt stacks { ...FleetPlanStack } reach { ...FleetPlanReach } }
+fragment FleetPlan on FleetPlan { id phase error ref base sha baseSha merged movedSha message untouched composed omitted deadlineAt creator expiresAt insertedAt updatedAt stacks { ...FleetPlanStack } reach { ...FleetPlanReach } }
 fragment FleetPlanCluster on FleetPlanCluster { handle services waiting failed away late counts { ...FleetPlanCounts } }
 fragment FleetPlanCounts on FleetPlanCounts { created changed deleted hooks unchanged blocked omitted }
 fragment FleetPlanPart on FleetPlanPart { id name handle state error answeredAt counts { ...FleetPlanCounts } }
@@ -378,7 +407,7 @@ impl Operation for GetFleetPlan {
     const DOCUMENT: &'static str = "query GetFleetPlan($id: ID!) {
   fleetPlan(id: $id) { ...FleetPlan }
 }
-fragment FleetPlan on FleetPlan { id phase error ref base sha baseSha merged message untouched composed omitted deadlineAt creator expiresAt insertedAt updatedAt stacks { ...FleetPlanStack } reach { ...FleetPlanReach } }
+fragment FleetPlan on FleetPlan { id phase error ref base sha baseSha merged movedSha message untouched composed omitted deadlineAt creator expiresAt insertedAt updatedAt stacks { ...FleetPlanStack } reach { ...FleetPlanReach } }
 fragment FleetPlanCluster on FleetPlanCluster { handle services waiting failed away late counts { ...FleetPlanCounts } }
 fragment FleetPlanCounts on FleetPlanCounts { created changed deleted hooks unchanged blocked omitted }
 fragment FleetPlanPart on FleetPlanPart { id name handle state error answeredAt counts { ...FleetPlanCounts } }

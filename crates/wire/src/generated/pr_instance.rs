@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    Connection, PrPhase, PrStatus, ProjectRef, PullRequest, PullRequestPreview, document::Operation,
-    document::OperationKind, shared::list,
+    Connection, FleetPlan, PrPhase, PrStatus, ProjectRef, PullRequest, PullRequestPreview,
+    document::Operation, document::OperationKind, shared::list,
 };
 
 /// Enough of an automation to name it.
@@ -362,6 +362,62 @@ impl Operation for PreviewPrInstanceUninstall {
 }
 fragment PullRequestFile on PullRequestFile { path change diff }
 fragment PullRequestPreview on PullRequestPreview { repository base commit title message patch skipped warnings files { ...PullRequestFile } }";
+}
+
+/// Has the agents of all clusters say what an upgrade would do.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlanPrInstanceUpgrade {
+    pub id: String,
+    /// Answers that change, those to new questions, and secret ones.
+    pub context: Option<String>,
+    /// true: its files become those of the new version, whatever people changed in them.
+    pub overwrite: Option<bool>,
+}
+
+impl Operation for PlanPrInstanceUpgrade {
+    type Data = FleetPlan;
+    const NAME: &'static str = "PlanPrInstanceUpgrade";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "planPrInstanceUpgrade";
+    const DOCUMENT: &'static str = "mutation PlanPrInstanceUpgrade($id: ID!, $context: Json, $overwrite: Boolean) {
+  planPrInstanceUpgrade(id: $id, context: $context, overwrite: $overwrite) { ...FleetPlan }
+}
+fragment FleetPlan on FleetPlan { id phase error ref base sha baseSha merged movedSha message untouched composed omitted deadlineAt creator expiresAt insertedAt updatedAt stacks { ...FleetPlanStack } reach { ...FleetPlanReach } }
+fragment FleetPlanCluster on FleetPlanCluster { handle services waiting failed away late counts { ...FleetPlanCounts } }
+fragment FleetPlanCounts on FleetPlanCounts { created changed deleted hooks unchanged blocked omitted }
+fragment FleetPlanPart on FleetPlanPart { id name handle state error answeredAt counts { ...FleetPlanCounts } }
+fragment FleetPlanReach on FleetPlanReach { counts { ...FleetPlanCounts } clusters { ...FleetPlanCluster } parts { ...FleetPlanPart } }
+fragment FleetPlanRun on StackRun { id number status error plan { ...StackRunPlan } }
+fragment FleetPlanStack on FleetPlanStack { problem stack { ...StackRef } run { ...FleetPlanRun } }
+fragment StackRef on InfrastructureStack { id name }
+fragment StackRunPlan on StackRunPlan { digest add change destroy other at }";
+}
+
+/// Has the agents of all clusters say what taking it away would do.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlanPrInstanceUninstall {
+    pub id: String,
+    /// Secret answers, which are not kept.
+    pub context: Option<String>,
+}
+
+impl Operation for PlanPrInstanceUninstall {
+    type Data = FleetPlan;
+    const NAME: &'static str = "PlanPrInstanceUninstall";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "planPrInstanceUninstall";
+    const DOCUMENT: &'static str = "mutation PlanPrInstanceUninstall($id: ID!, $context: Json) {
+  planPrInstanceUninstall(id: $id, context: $context) { ...FleetPlan }
+}
+fragment FleetPlan on FleetPlan { id phase error ref base sha baseSha merged movedSha message untouched composed omitted deadlineAt creator expiresAt insertedAt updatedAt stacks { ...FleetPlanStack } reach { ...FleetPlanReach } }
+fragment FleetPlanCluster on FleetPlanCluster { handle services waiting failed away late counts { ...FleetPlanCounts } }
+fragment FleetPlanCounts on FleetPlanCounts { created changed deleted hooks unchanged blocked omitted }
+fragment FleetPlanPart on FleetPlanPart { id name handle state error answeredAt counts { ...FleetPlanCounts } }
+fragment FleetPlanReach on FleetPlanReach { counts { ...FleetPlanCounts } clusters { ...FleetPlanCluster } parts { ...FleetPlanPart } }
+fragment FleetPlanRun on StackRun { id number status error plan { ...StackRunPlan } }
+fragment FleetPlanStack on FleetPlanStack { problem stack { ...StackRef } run { ...FleetPlanRun } }
+fragment StackRef on InfrastructureStack { id name }
+fragment StackRunPlan on StackRunPlan { digest add change destroy other at }";
 }
 
 /// How files differ from what was generated.

@@ -57,8 +57,12 @@ pub struct ScmConnection {
     pub has_token: bool,
     /// It has a key that commits are signed with.
     pub has_signing_key: bool,
+    /// It has a private key that signs in by ssh.
+    pub has_ssh_key: bool,
     /// The host is reached through a proxy.
     pub has_proxy: bool,
+    /// The only ssh host keys that are accepted, as in `known_hosts`. Without them the first key seen is kept, and another one refused.
+    pub known_hosts: Option<String>,
     /// When it was made.
     pub inserted_at: Option<DateTime<Utc>>,
     /// When it was last changed.
@@ -138,6 +142,9 @@ pub struct ScmConnectionAttributes {
     /// The GitHub App that signs in, in place of a token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub github: Option<GithubAppAttributes>,
+    /// The only ssh host keys that are accepted, as in `known_hosts`. Without them the first key seen is kept, and another one refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub known_hosts: Option<String>,
     /// Unique name.
     pub name: String,
     /// The organization, group or user that is meant where a repository is named without one.
@@ -156,6 +163,13 @@ pub struct ScmConnectionAttributes {
     /// Private key that commits are signed with, as OpenSSH writes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signing_private_key: Option<Secret>,
+    /// Opens that key. A key that is given without one has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ssh_passphrase: Option<Secret>,
+    /// Private key that signs in at an `ssh://` address of plain git, as OpenSSH writes it. Where the address or the host keys change, it
+    /// has to be given again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ssh_private_key: Option<Secret>,
     /// Token or password. Where the addresses or the proxy change, it has to be given again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
@@ -190,7 +204,7 @@ impl Operation for ListScmConnections {
 fragment ProjectRef on Project { id name }
 fragment ScmAzureDevops on ScmAzureDevops { username organization project }
 fragment ScmBitbucketDatacenter on ScmBitbucketDatacenter { userSlug }
-fragment ScmConnection on ScmConnection { id name type default owner username baseUrl apiUrl repositories hasToken hasSigningKey hasProxy insertedAt updatedAt github { ...ScmGithubApp } azure { ...ScmAzureDevops } bitbucketDatacenter { ...ScmBitbucketDatacenter } project { ...ProjectRef } }
+fragment ScmConnection on ScmConnection { id name type default owner username baseUrl apiUrl repositories hasToken hasSigningKey hasSshKey hasProxy knownHosts insertedAt updatedAt github { ...ScmGithubApp } azure { ...ScmAzureDevops } bitbucketDatacenter { ...ScmBitbucketDatacenter } project { ...ProjectRef } }
 fragment ScmGithubApp on ScmGithubApp { appId installationId hasPrivateKey }";
 }
 
@@ -212,7 +226,7 @@ impl Operation for GetScmConnection {
 fragment ProjectRef on Project { id name }
 fragment ScmAzureDevops on ScmAzureDevops { username organization project }
 fragment ScmBitbucketDatacenter on ScmBitbucketDatacenter { userSlug }
-fragment ScmConnection on ScmConnection { id name type default owner username baseUrl apiUrl repositories hasToken hasSigningKey hasProxy insertedAt updatedAt github { ...ScmGithubApp } azure { ...ScmAzureDevops } bitbucketDatacenter { ...ScmBitbucketDatacenter } project { ...ProjectRef } }
+fragment ScmConnection on ScmConnection { id name type default owner username baseUrl apiUrl repositories hasToken hasSigningKey hasSshKey hasProxy knownHosts insertedAt updatedAt github { ...ScmGithubApp } azure { ...ScmAzureDevops } bitbucketDatacenter { ...ScmBitbucketDatacenter } project { ...ProjectRef } }
 fragment ScmGithubApp on ScmGithubApp { appId installationId hasPrivateKey }";
 }
 
@@ -233,7 +247,7 @@ impl Operation for CreateScmConnection {
 fragment ProjectRef on Project { id name }
 fragment ScmAzureDevops on ScmAzureDevops { username organization project }
 fragment ScmBitbucketDatacenter on ScmBitbucketDatacenter { userSlug }
-fragment ScmConnection on ScmConnection { id name type default owner username baseUrl apiUrl repositories hasToken hasSigningKey hasProxy insertedAt updatedAt github { ...ScmGithubApp } azure { ...ScmAzureDevops } bitbucketDatacenter { ...ScmBitbucketDatacenter } project { ...ProjectRef } }
+fragment ScmConnection on ScmConnection { id name type default owner username baseUrl apiUrl repositories hasToken hasSigningKey hasSshKey hasProxy knownHosts insertedAt updatedAt github { ...ScmGithubApp } azure { ...ScmAzureDevops } bitbucketDatacenter { ...ScmBitbucketDatacenter } project { ...ProjectRef } }
 fragment ScmGithubApp on ScmGithubApp { appId installationId hasPrivateKey }";
 }
 
@@ -255,7 +269,7 @@ impl Operation for UpdateScmConnection {
 fragment ProjectRef on Project { id name }
 fragment ScmAzureDevops on ScmAzureDevops { username organization project }
 fragment ScmBitbucketDatacenter on ScmBitbucketDatacenter { userSlug }
-fragment ScmConnection on ScmConnection { id name type default owner username baseUrl apiUrl repositories hasToken hasSigningKey hasProxy insertedAt updatedAt github { ...ScmGithubApp } azure { ...ScmAzureDevops } bitbucketDatacenter { ...ScmBitbucketDatacenter } project { ...ProjectRef } }
+fragment ScmConnection on ScmConnection { id name type default owner username baseUrl apiUrl repositories hasToken hasSigningKey hasSshKey hasProxy knownHosts insertedAt updatedAt github { ...ScmGithubApp } azure { ...ScmAzureDevops } bitbucketDatacenter { ...ScmBitbucketDatacenter } project { ...ProjectRef } }
 fragment ScmGithubApp on ScmGithubApp { appId installationId hasPrivateKey }";
 }
 

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    ClusterRef, Connection, GitRef, GitRepository, Id, ProjectRef, StackAttributes, StackStatus,
-    document::Operation, document::OperationKind, shared::list,
+    ClusterRef, Connection, GitRef, GitRepository, Id, ProjectRef, ScmConnectionRef, StackAttributes,
+    StackStatus, Tag, TagQuery, document::Operation, document::OperationKind, shared::list,
 };
 
 /// Infrastructure that a tool keeps, and whose state the console holds at `/v1/stacks/ID/state`.
@@ -34,6 +34,9 @@ pub struct InfrastructureStack {
     pub deleted_at: Option<DateTime<Utc>>,
     /// When it was made.
     pub inserted_at: Option<DateTime<Utc>>,
+    /// Names and values by which stacks are grouped and found.
+    #[serde(default, deserialize_with = "list")]
+    pub tags: Vec<Tag>,
     /// Where it belongs.
     pub project: Option<ProjectRef>,
     /// Where in the repository.
@@ -84,6 +87,11 @@ pub struct StackDetails {
     pub last_successful_at: Option<DateTime<Utc>>,
     /// Why its code cannot be read, if it cannot.
     pub source_error: Option<String>,
+    /// How often its code is looked at; absent: as often as the console fetches the repository.
+    pub interval: Option<String>,
+    /// The connection to a git host through which its pull requests are planned; absent: each one that may touch the repository, or when you
+    /// may not see it.
+    pub connection: Option<ScmConnectionRef>,
     /// The repository of its code; absent when you may not see it, and of a stack that has a state and no runs.
     pub repository: Option<GitRepository>,
     /// What gives a `CUSTOM` stack its commands, in place of its own.
@@ -170,7 +178,8 @@ pub struct StackState {
     pub outputs: Vec<String>,
     /// The version; absent of a run.
     pub version: Option<StackStateVersion>,
-    /// Its resources, one for each instance. Of a run, those that the runner of another client named; absent where it named none.
+    /// Its resources, one for each instance, at most 10 000. Of a run, those that the runner of another client named; absent where it
+    /// named none.
     #[serde(default, deserialize_with = "list")]
     pub state: Vec<StackStateResource>,
 }
@@ -198,6 +207,10 @@ pub struct StackStateResource {
     pub name: String,
     /// What manages it, as the state names it; empty where the runner of another client named the resource.
     pub provider: String,
+    /// Addresses of the resources of the state that it needs by itself, and not only by way of another, without keys of instances:
+    /// `module.a.aws_vpc.main`. Absent where the state holds too many to tell. Of a run, as the runner of another client named them.
+    #[serde(default, deserialize_with = "list")]
+    pub links: Vec<String>,
 }
 
 /// A state that was written once.
@@ -311,6 +324,8 @@ pub struct ListInfrastructureStacks {
     pub project_id: Option<String>,
     /// Only with this in their name.
     pub q: Option<String>,
+    /// Only with these tags.
+    pub tag_query: Option<TagQuery>,
 }
 
 impl Operation for ListInfrastructureStacks {
@@ -318,18 +333,19 @@ impl Operation for ListInfrastructureStacks {
     const NAME: &'static str = "ListInfrastructureStacks";
     const KIND: OperationKind = OperationKind::Query;
     const FIELD: &'static str = "infrastructureStacks";
-    const DOCUMENT: &'static str = "query ListInfrastructureStacks($after: String, $first: Int!, $projectId: ID, $q: String) {
-  infrastructureStacks(after: $after, first: $first, projectId: $projectId, q: $q) {
+    const DOCUMENT: &'static str = "query ListInfrastructureStacks($after: String, $first: Int!, $projectId: ID, $q: String, $tagQuery: TagQuery) {
+  infrastructureStacks(after: $after, first: $first, projectId: $projectId, q: $q, tagQuery: $tagQuery) {
     pageInfo { hasNextPage endCursor }
     edges { node { ...InfrastructureStack } }
   }
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt tags { ...Tag } project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
-fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
+fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }
+fragment Tag on Tag { name value }";
 }
 
 /// One stack, by its id or its name.
@@ -349,10 +365,11 @@ impl Operation for GetInfrastructureStack {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt tags { ...Tag } project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
-fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
+fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }
+fragment Tag on Tag { name value }";
 }
 
 /// One stack, by its id or its name.
@@ -373,14 +390,16 @@ impl Operation for GetStackDetails {
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
 fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
-fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt tags { ...Tag } project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
+fragment ScmConnectionRef on ScmConnection { id name }
 fragment StackDefinitionRef on StackDefinition { id name }
-fragment StackDetails on InfrastructureStack { ...InfrastructureStack approval requiredApprovals forbidSelfApproval approvalExpiry commandApproval timeout manageState workdir variables lastSuccessfulAt sourceError repository { ...GitRepository } definition { ...StackDefinitionRef } environment { ...StackEnvironment } files { ...StackFile } }
+fragment StackDetails on InfrastructureStack { ...InfrastructureStack approval requiredApprovals forbidSelfApproval approvalExpiry commandApproval timeout manageState workdir variables lastSuccessfulAt sourceError interval connection { ...ScmConnectionRef } repository { ...GitRepository } definition { ...StackDefinitionRef } environment { ...StackEnvironment } files { ...StackFile } }
 fragment StackEnvironment on StackEnvironment { name value secret }
 fragment StackFile on StackFile { path }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
-fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
+fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }
+fragment Tag on Tag { name value }";
 }
 
 /// One stack, by its id or its name.
@@ -437,7 +456,7 @@ impl Operation for GetStackState {
   stackState(stackId: $stackId, version: $version) { ...StackState }
 }
 fragment StackState on StackState { id outputs version { ...StackStateVersion } state { ...StackStateResource } }
-fragment StackStateResource on StackStateResource { identifier resource name provider }
+fragment StackStateResource on StackStateResource { identifier resource name provider links }
 fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
 }
 
@@ -478,10 +497,11 @@ impl Operation for CreateStack {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt tags { ...Tag } project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
-fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
+fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }
+fragment Tag on Tag { name value }";
 }
 
 /// Changes a stack: what is absent stays as it is. Its bindings need admin access to it.
@@ -501,10 +521,11 @@ impl Operation for UpdateStack {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt tags { ...Tag } project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
-fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
+fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }
+fragment Tag on Tag { name value }";
 }
 
 /// Deletes a stack, for its administrators. One with a source and resources is destroyed first: a run plans that, waits for
@@ -568,10 +589,11 @@ impl Operation for RestoreStack {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt tags { ...Tag } project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
-fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
+fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }
+fragment Tag on Tag { name value }";
 }
 
 /// Makes an earlier or a rejected version the stack's state, under the next serial. Refused while the state is locked.
@@ -593,10 +615,11 @@ impl Operation for RestoreStackState {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt tags { ...Tag } project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
-fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
+fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }
+fragment Tag on Tag { name value }";
 }
 
 /// Ends somebody's lock of a stack's state. What its tool writes from then on is kept as a rejected version.
@@ -618,8 +641,9 @@ impl Operation for ForceUnlockStack {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
+fragment InfrastructureStack on InfrastructureStack { id name type protect paused status sha deletedAt insertedAt tags { ...Tag } project { ...ProjectRef } git { ...GitRef } cluster { ...ClusterRef } lock { ...StackLock } stateVersion { ...StackStateVersion } }
 fragment ProjectRef on Project { id name }
 fragment StackLock on StackLock { id operation who author fence insertedAt }
-fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
+fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }
+fragment Tag on Tag { name value }";
 }

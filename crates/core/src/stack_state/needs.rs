@@ -98,12 +98,12 @@ pub(super) struct Needs {
 impl Needs {
     /// Of all instances: the address of their resource, and what the state says that they need. What is not in the state is left out.
     pub(super) fn of<'a>(instances: impl Iterator<Item = (&'a Arc<str>, &'a Addresses)> + Clone) -> Self {
-        let mut numbers = HashMap::new();
+        let mut numbers: HashMap<Arc<str>, usize> = HashMap::new();
         for (address, _) in instances.clone() {
             let next = numbers.len();
             numbers.entry(Arc::clone(address)).or_insert(next);
         }
-        let mut needs = vec![Vec::new(); numbers.len()];
+        let mut needs: Vec<Vec<usize>> = vec![Vec::new(); numbers.len()];
         for (address, named) in instances {
             let Some(&at) = numbers.get(address) else { continue };
             let others = named.each().filter_map(|name| numbers.get(without_keys(name).as_str()).copied());

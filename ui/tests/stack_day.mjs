@@ -161,7 +161,10 @@ async function sees(page) {
   await settled(page);
   const drawn = page.getByRole('application', { name: 'Resources and what they need' });
   await drawn.getByRole('button', { name: /^terraform_data one/ }).press('Enter');
-  await page.getByRole('region', { name: 'The resource that is chosen' }).getByText('terraform_data.one', { exact: true }).waitFor();
+  await page
+    .getByRole('region', { name: 'The resource that is chosen' })
+    .getByText('terraform_data.one', { exact: true })
+    .waitFor();
   await judge(page, 'the state of a stack');
   await page.getByText('List', { exact: true }).click();
   await page.getByRole('table', { name: 'Resources', exact: true }).getByText('terraform_data.one').waitFor();

@@ -465,7 +465,7 @@ function resourcesOf(at, count) {
     configuration: null,
     links,
   });
-  if (at === 2) return [];
+  if (at === 1) return [];
   const few = [
     one('', 'aws_vpc', 'main', undefined, []),
     one('', 'data.aws_ami', 'base', undefined, []),

@@ -20,7 +20,7 @@ const OF_STACKS = [
   '/stacks/network-0?tab=state&view=list',
   '/stacks/network-0?tab=state&at=aws_vpc.main',
   '/stacks/network-0?tab=state&at=module.subnets.aws_subnet.private',
-  '/stacks/dns-2?tab=state',
+  '/stacks/database-1?tab=state',
   '/stacks/database-1',
   '/stacks/network-0/runs/st0-r12',
   '/stacks/network-0/runs/st0-r12?tab=plan&view=text',

@@ -108,7 +108,7 @@ export const pages = [
   { name: 'stack-state', area: 'stacks', path: '/stacks/network-0?tab=state', ...SOME, ...MAIN },
   { name: 'stack-state-list', area: 'stacks', path: '/stacks/network-0?tab=state&view=list', ...SOME },
   { name: 'stack-state-chosen', area: 'stacks', path: '/stacks/network-0?tab=state&at=aws_vpc.main', ...SOME },
-  { name: 'stack-state-of-nothing', area: 'stacks', path: '/stacks/dns-2?tab=state', ...ONCE },
+  { name: 'stack-state-of-nothing', area: 'stacks', path: '/stacks/database-1?tab=state', ...ONCE },
   ...['runs', 'outputs', 'commands', 'settings'].map((tab) => ({
     name: `stack-${tab}`,
     area: 'stacks',

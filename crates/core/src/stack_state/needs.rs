@@ -15,7 +15,7 @@ const MAX_STEPS: usize = 100_000_000;
 pub(super) struct Addresses(String);
 
 impl Addresses {
-    fn iter(&self) -> impl Iterator<Item = &str> {
+    fn each(&self) -> impl Iterator<Item = &str> {
         self.0.split('\n').filter(|address| !address.is_empty())
     }
 }
@@ -98,15 +98,15 @@ pub(super) struct Needs {
 impl Needs {
     /// Of all instances: the address of their resource, and what the state says that they need. What is not in the state is left out.
     pub(super) fn of<'a>(instances: impl Iterator<Item = (&'a Arc<str>, &'a Addresses)> + Clone) -> Self {
-        let mut numbers = HashMap::new();
+        let mut numbers: HashMap<Arc<str>, usize> = HashMap::new();
         for (address, _) in instances.clone() {
             let next = numbers.len();
             numbers.entry(Arc::clone(address)).or_insert(next);
         }
-        let mut needs = vec![Vec::new(); numbers.len()];
+        let mut needs: Vec<Vec<usize>> = vec![Vec::new(); numbers.len()];
         for (address, named) in instances {
             let Some(&at) = numbers.get(address) else { continue };
-            let others = named.iter().filter_map(|name| numbers.get(without_keys(name).as_str()).copied());
+            let others = named.each().filter_map(|name| numbers.get(without_keys(name).as_str()).copied());
             needs[at].extend(others.filter(|&other| other != at));
         }
         for needed in &mut needs {
@@ -122,7 +122,7 @@ impl Needs {
         let is_direct = |name: &String| {
             self.numbers.get(name.as_str()).is_some_and(|number| direct.binary_search(number).is_ok())
         };
-        let mut links: Vec<String> = named.iter().map(without_keys).filter(is_direct).collect();
+        let mut links: Vec<String> = named.each().map(without_keys).filter(is_direct).collect();
         links.sort_unstable();
         links.dedup();
         Some(links)

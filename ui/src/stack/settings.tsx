@@ -10,6 +10,7 @@ import { Action } from '../parts/action';
 import { given, isOn, type Field } from '../parts/form';
 import { Facts, Panel } from '../parts/page';
 import { Name } from '../parts/text';
+import { pairs } from '../parts/values';
 import { paths } from '../paths';
 import { repositoriesQuery } from '../repository/queries';
 import { Actor } from './actor';

@@ -232,7 +232,7 @@ spec: {configuration: {tag: v2}}
 apiVersion: deployments.plural.sh/v1alpha1
 kind: Project
 metadata: {name: infra}
-spec: {stackSettings: {jobSpec: {labels: null, resources: {limits: {memory: 3Gi}}}}}
+spec: {name: infra, stackSettings: {jobSpec: {labels: null, resources: {limits: {memory: 3Gi}}}}}
 ",
     );
     let diff = s.run("diff -f DIR").await;
@@ -285,7 +285,7 @@ spec:
   cluster: blue
   commands: [{cmd: make, requireApproval: true}]
   environment: [{name: TOKEN, value: hunter2, secret: true}]
-  tags: {a: b}
+  agentId: a
 ---
 apiVersion: deployments.plural.sh/v1alpha1
 kind: StackDefinition
@@ -296,7 +296,7 @@ spec: {configuration: {terraform: {tofu: true}}}
     let done = s.run("apply -f DIR").await;
     assert!(done.code == 1 && done.err.contains("nothing was changed"), "{}", done.text());
     for expected in [
-        "line 9: InfrastructureStack half: spec.tags: is not supported",
+        "line 9: InfrastructureStack half: spec.agentId: is not supported",
         "spec.configuration.terraform: is not supported",
     ] {
         assert!(done.err.contains(expected), "{expected}\n{}", done.err);

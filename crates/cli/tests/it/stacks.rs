@@ -256,7 +256,7 @@ async fn an_update_says_how_the_code_is_followed() {
     known["connection"] = json!({"id": ID, "name": "github"});
     let connection = json!({
         "id": ID, "name": "github", "type": "GITHUB", "default": false, "repositories": ["acme/*"], "hasToken": true,
-        "hasSigningKey": false, "hasProxy": false,
+        "hasSigningKey": false, "hasSshKey": false, "hasProxy": false,
     });
     let server = Server::start()
         .await

@@ -541,8 +541,20 @@ async fn a_stack_that_names_a_connection_is_planned_through_no_other_one(databas
         if is_new { Ok(()) } else { Err(format!("{pulls:?}")) }
     })
     .await;
-    t.admin.data(delete, json!({"id": second})).await;
+
+    // One that goes takes along what was planned through it: another one plans that, though it has seen the head before.
+    t.admin.data(delete, json!({"id": hidden})).await;
     assert_eq!(h.w.update(json!({"connectionId": ""})).await.outcome(), "OK");
+    let poll = async || t.console.app().stack_pulls_poll().await.unwrap();
+    poll().await;
+    assert_eq!(through(&second).await, 0, "it is planned already");
     t.admin.data(delete, json!({"id": h.connection})).await;
+    eventually(LONG, async || {
+        poll().await;
+        let pulls = h.pulls().await;
+        let is_new = pulls.len() == 1 && pulls[0]["run"]["number"] == 4;
+        if is_new { Ok(()) } else { Err(format!("{pulls:?}")) }
+    })
+    .await;
     h.w.t.stop().await;
 }

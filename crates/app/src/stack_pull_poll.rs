@@ -1,6 +1,6 @@
 //! Looks for pull requests of the repositories that stacks follow: a webhook may be lost, and nobody has to make one.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 
 use parking_lot::Mutex;
@@ -34,6 +34,8 @@ pub(crate) struct SeenPulls {
     heads: Mutex<HashMap<String, String>>,
     /// The repository of each connection that was listed last.
     listed: Mutex<HashMap<ScmConnectionId, String>>,
+    /// The connections that there were at the last pass.
+    connections: Mutex<HashSet<ScmConnectionId>>,
 }
 
 impl SeenPulls {
@@ -61,6 +63,17 @@ impl SeenPulls {
     fn listed(&self, connection: ScmConnectionId, slug: String) {
         self.listed.lock().insert(connection, slug);
     }
+
+    /// These are all connections. What was planned through one that went is planned through others, which may have seen its head before:
+    /// all heads are news again.
+    fn all(&self, connections: HashSet<ScmConnectionId>) {
+        let mut known = self.connections.lock();
+        if !known.is_subset(&connections) {
+            self.heads.lock().clear();
+            self.listed.lock().retain(|id, _| connections.contains(id));
+        }
+        *known = connections;
+    }
 }
 
 impl App {
@@ -75,11 +88,13 @@ impl App {
             return Ok(0);
         }
         let (system, mut count, mut after) = (self.system_ctx(), 0, None);
+        let mut all = HashSet::new();
         loop {
             let args = PageArgs { after, first: Some(CONNECTIONS), ..PageArgs::default() };
             let page = self.list::<ScmConnection>(&system, &Search::default(), &args).await?;
             after = page.edges.last().map(|edge| edge.cursor.clone()).filter(|_| page.has_next_page);
             for connection in page.into_nodes() {
+                all.insert(connection.id);
                 let mut failed = 0;
                 for slug in self.seen_pulls.turn(connection.id, &slugs(&connection, &repositories)) {
                     match self.stack_pulls_listed(&connection, &slug).await {
@@ -101,6 +116,7 @@ impl App {
                 }
             }
             if after.is_none() {
+                self.seen_pulls.all(all);
                 return Ok(count);
             }
         }
@@ -247,5 +263,12 @@ mod tests {
         seen.saw("a".to_owned(), "1".to_owned());
         assert!(!seen.is_news("a", "1"));
         assert!(seen.is_news("a", "2") && seen.is_news("b", "1"));
+        // The row of a connection goes with it: the others look again at what they saw.
+        let (one, other) = (ScmConnectionId::new(), ScmConnectionId::new());
+        seen.all(HashSet::from([one]));
+        seen.all(HashSet::from([one, other]));
+        assert!(!seen.is_news("a", "1"), "none went");
+        seen.all(HashSet::from([other]));
+        assert!(seen.is_news("a", "1"));
     }
 }

@@ -192,6 +192,11 @@ impl App {
                 "is of no open pull request that reaches the stack: plan it first",
             ));
         };
+        if stack.follow.connection_id.is_some_and(|named| named != known.pull.connection_id) {
+            return Err(Error::conflict(
+                "the pull request was planned through another connection than the stack names now: plan it again, and release it then",
+            ));
+        }
         if !known.pull.fork {
             return Err(Error::conflict(
                 "the pull request is of the repository's own branch: it is planned without a release",
@@ -233,6 +238,11 @@ impl App {
         pull: RunPullRequest,
         again: bool,
     ) -> Result<(StackPullRequest, Option<StackRun>)> {
+        if stack.follow.connection_id.is_some_and(|named| named != pull.connection_id) {
+            return Err(Error::conflict(
+                "the stack's pull requests are planned through another connection by now: try again",
+            ));
+        }
         let mut known = self.store.stack_pull_requests_of(stack.id).await?.into_iter();
         let mut known = known.find(|known| known.pull.url == pull.url);
         if let Some(other) = &known

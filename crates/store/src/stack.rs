@@ -501,7 +501,9 @@ impl StackStore for Database {
             // an actor that somebody names meanwhile another environment.
             let found = lock_in_tx(&write, by.target().id).await?;
             let found = Stack::try_from(found)?;
-            if found.spec != by.target().spec || found.follow != by.target().follow {
+            // A connection is allowed for the repository that the stack has.
+            let is_moved = follow.is_some() && found.source != by.target().source;
+            if is_moved || found.spec != by.target().spec || found.follow != by.target().follow {
                 return Err(Error::conflict("somebody else changed the stack at the same time: try again"));
             }
         }

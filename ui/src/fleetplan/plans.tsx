@@ -93,18 +93,25 @@ function Moved({ plan, pullRequest }: { plan: Plan; pullRequest: string }) {
           <Name of={plan.base ?? ''} /> has moved on to <code title={plan.movedSha ?? ''}>{short(plan.movedSha ?? '')}</code>{' '}
           since, which changes what this is about. It is planned again within minutes.
         </Text>
-        <Action
-          noun="fleet plans"
-          isSmall
-          label="Plan it again"
-          icon={IconRefresh}
-          explains={<Text size="sm">Agents are asked at once. Nothing is applied.</Text>}
-          command={`plural pr replan ${quoted(pullRequest)}`}
-          run={() => ask(Replan, { id: pullRequest })}
-          done="It is planned again"
-        />
+        <Again pullRequest={pullRequest} />
       </Group>
     </Alert>
+  );
+}
+
+/** Has the same commit planned again. */
+function Again({ pullRequest }: { pullRequest: string }) {
+  return (
+    <Action
+      noun="fleet plans"
+      isSmall
+      label="Plan it again"
+      icon={IconRefresh}
+      explains={<Text size="sm">Agents are asked at once. Nothing is applied.</Text>}
+      command={`plural pr replan ${quoted(pullRequest)}`}
+      run={() => ask(Replan, { id: pullRequest })}
+      done="It is planned again"
+    />
   );
 }
 
@@ -152,9 +159,12 @@ function Standing({ plan, pullRequest, reached }: { plan: Plan; pullRequest: str
           icon={<IconAlertTriangle size={16} />}
           title="There is no plan of this commit"
         >
-          <Text size="sm">
-            <Name of={plan.error ?? 'The console does not say why.'} />
-          </Text>
+          <Group justify="space-between">
+            <Text size="sm">
+              <Name of={plan.error ?? 'The console does not say why.'} />
+            </Text>
+            <Again pullRequest={pullRequest} />
+          </Group>
         </Alert>
       );
     case 'SUPERSEDED':

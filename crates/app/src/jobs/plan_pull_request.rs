@@ -103,10 +103,16 @@ impl App {
             let planned = async {
                 let by = StackSelector::Id(stack);
                 let stack = self.authorized::<Stack, Write>(&system, &by).await?;
-                Box::pin(self.stack_pull_planned(&system, &stack, pull.clone(), false)).await
+                // It was given another connection a moment ago, through which it is planned.
+                if stack.follow.connection_id.is_some_and(|named| named != connection.id) {
+                    return Ok::<u64, Error>(0);
+                }
+                let (_, run) =
+                    Box::pin(self.stack_pull_planned(&system, &stack, pull.clone(), false)).await?;
+                Ok(u64::from(run.is_some()))
             };
             match planned.await {
-                Ok((_, run)) => made += u64::from(run.is_some()),
+                Ok(planned) => made += planned,
                 // It went a moment ago.
                 Err(Error::NotFound { .. }) => {}
                 Err(error) => {

@@ -183,6 +183,12 @@ impl StackPullRequestStore for Database {
         if stack.deleted_at.is_some() {
             return Err(Error::conflict("the stack is being deleted: restore it first"));
         }
+        // What is known through the connection that the stack names stays.
+        if stack.connection_id.is_some_and(|named| named != pull.pull.connection_id.uuid()) {
+            return Err(Error::conflict(
+                "somebody gave the stack another connection at the same time: try again",
+            ));
+        }
         let made = match run {
             Some(MadeRun { run, inputs, prepare }) => {
                 let change = <stack::row::ActiveModel as sea_orm::ActiveModelTrait>::default();

@@ -11,6 +11,7 @@ each_database!(
 );
 
 const CREATE: &str = "mutation ($a: StackAttributes!) { createStack(attributes: $a) { id interval } }";
+const PULLED: &str = "query ($id: ID!) { gitRepository(id: $id) { pulledAt } }";
 const INTERVAL: &str = "query ($id: ID) { infrastructureStack(id: $id) { interval connection { id } } }";
 
 async fn a_stack_with_a_long_interval_waits_for_its_turn_or_for_somebody_who_asks(database: TestDatabase) {
@@ -36,6 +37,23 @@ async fn a_stack_with_a_long_interval_waits_for_its_turn_or_for_somebody_who_ask
         })
         .await;
     };
+    // What was asked for before is over once the repository was looked at for no other reason than a commit: the first of two looks may
+    // have begun before that.
+    let settles =
+        async |content: &str| {
+            for look in ["first", "second"] {
+                let pulled = async || {
+                    w.t.admin.data(PULLED, json!({"id": w.repository})).await["gitRepository"].clone()
+                };
+                let before = pulled().await;
+                w.remote.push_files([("docs/b.md", format!("{content} {look}\n"))]).unwrap();
+                eventually(LONG, async || {
+                    if pulled().await == before { Err(format!("no {look} look")) } else { Ok(()) }
+                })
+                .await;
+            }
+        };
+    settles("made").await;
     let sha = w.remote.push_files([("infra/main.sh", "echo 2\n")]).unwrap();
     comes(2, &sha).await;
     assert_eq!(w.runs().await.len(), 1, "it is not its turn");
@@ -51,6 +69,7 @@ async fn a_stack_with_a_long_interval_waits_for_its_turn_or_for_somebody_who_ask
     assert_eq!((&run["trigger"], &run["sha"]), (&json!("COMMIT"), &json!(sha)));
 
     // So does a change of the stack, which makes no run by itself.
+    settles("heard").await;
     let sha = w.remote.push_files([("infra/main.sh", "echo 3\n")]).unwrap();
     comes(3, &sha).await;
     assert_eq!(w.runs().await.len(), 2, "it is not its turn");

@@ -4,7 +4,9 @@ use plural_app::stack_pull_request::PullAddress;
 use plural_core::access::Actor;
 use plural_core::pull_request::{HostPullRequest, PrStatus};
 use plural_core::stack_run::RunPhase;
-use plural_testkit::{GitRemote, GitServer, ScmDialect, ScmServer, TestDatabase, each_database, eventually};
+use plural_testkit::{
+    GitRemote, GitServer, ScmDialect, ScmMood, ScmServer, TestDatabase, each_database, eventually,
+};
 use serde_json::{Value, json};
 
 use super::policy::{NO_DELETES, planned};
@@ -516,7 +518,7 @@ async fn a_stack_that_names_a_connection_is_planned_through_no_other_one(databas
     let shown = t.owner.data(shown, json!({"id": h.w.stack})).await;
     assert_eq!(shown["infrastructureStack"]["connection"]["id"], second);
 
-    h.push("feature", &[("infra/main.sh", "echo 2\n")]);
+    let sha = h.push("feature", &[("infra/main.sh", "echo 2\n")]);
     let number = h.host.open_from("feature", false);
     assert_eq!(h.seen(number).await, 0, "another connection plans nothing of it");
     let through = async |connection: &Value| {
@@ -530,8 +532,13 @@ async fn a_stack_that_names_a_connection_is_planned_through_no_other_one(databas
     let used = t.admin.ask(delete, json!({"id": second})).await;
     assert!(used.outcome() == "CONFLICT" && used.message().contains("stacks"), "{used:?}");
 
-    // What was planned through one is planned anew through the other, without a new commit.
+    // What was planned through one is planned anew through the other, without a new commit; until then nothing is released through it.
+    h.host.set_mood(Some(ScmMood::Failing(503)));
     assert_eq!(h.w.update(json!({"connectionId": h.connection})).await.outcome(), "OK");
+    let released = h.release(&t.owner, number, &sha).await;
+    let says = "another connection than the stack names";
+    assert!(released.outcome() == "CONFLICT" && released.message().contains(says), "{released:?}");
+    h.host.set_mood(None);
     h.w.run(3, "PENDING").await;
     h.w.run(2, "CANCELLED").await;
     assert_eq!(through(&second).await, 0);
@@ -541,8 +548,20 @@ async fn a_stack_that_names_a_connection_is_planned_through_no_other_one(databas
         if is_new { Ok(()) } else { Err(format!("{pulls:?}")) }
     })
     .await;
-    t.admin.data(delete, json!({"id": second})).await;
+
+    // One that goes takes along what was planned through it: another one plans that, though it has seen the head before.
+    t.admin.data(delete, json!({"id": hidden})).await;
     assert_eq!(h.w.update(json!({"connectionId": ""})).await.outcome(), "OK");
+    let poll = async || t.console.app().stack_pulls_poll().await.unwrap();
+    poll().await;
+    assert_eq!(through(&second).await, 0, "it is planned already");
     t.admin.data(delete, json!({"id": h.connection})).await;
+    eventually(LONG, async || {
+        poll().await;
+        let pulls = h.pulls().await;
+        let is_new = pulls.len() == 1 && pulls[0]["run"]["number"] == 4;
+        if is_new { Ok(()) } else { Err(format!("{pulls:?}")) }
+    })
+    .await;
     h.w.t.stop().await;
 }

@@ -3,6 +3,8 @@
 use async_graphql::{Context, ID, InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::pull_request_merge::MergeAsk;
+use plural_core::Error;
+use plural_core::access::Actor;
 use plural_core::merge_window::{MergeTime, MergeWindows, MergeWish, PrMerging};
 use plural_core::sync_window::WindowRule;
 
@@ -174,6 +176,9 @@ impl PullRequestMergeQuery {
         #[graphql(desc = "All windows; none: at any time.")] merge_windows: List<MergeWindowAttributes>,
     ) -> Nullable<PullRequestMergeTime> {
         nullable(async {
+            let Actor::User(_) = request(ctx).op.actor() else {
+                return Err(Error::Unauthenticated).into_graphql(ctx);
+            };
             let windows = given_windows(merge_windows, None).into_graphql(ctx)?.unwrap_or_default();
             let (open, opens_at) = match windows.at(request(ctx).op.now()) {
                 MergeTime::Open => (true, None),

@@ -531,6 +531,7 @@ async fn a_pull_request_that_goes_to_another_branch_is_planned_again(database: T
     h.refresh(&id).await;
     let plan = h.planned(&id, &sha, "DONE").await;
     assert_eq!(plan["reach"]["parts"], json!([{"name": "web", "state": "AWAY"}]), "{plan}");
+    h.host.push_commit("release", &h.remote.resolve("refs/heads/main").unwrap(), &[]);
     h.host.retarget_by_another(number, "release");
     h.refresh(&id).await;
     let plan = eventually(LONG, async || {

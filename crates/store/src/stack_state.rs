@@ -436,7 +436,7 @@ impl StackStateStore for Database {
         let change = row::ActiveModel { state_lock: set(None), ..Default::default() };
         set_in_tx(&write, row.id, change).await?;
         write.audit(by.entry()).await?;
-        stack_run::unlocked_in_tx(&write, &row, &lock, (&by.entry().actor, by.entry().at)).await?;
+        stack_run::unlocked_in_tx(&write, &row, &lock, (by.entry().actor.as_str(), by.entry().at)).await?;
         write.stack_changed(row.id, by.entry().at);
         write.commit().await?;
         Ok(StateUnlocked::Free)

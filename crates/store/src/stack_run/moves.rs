@@ -24,7 +24,7 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use super::locks::{end_waiting_in_tx, lock_of_run, lock_of_runs, wait_in_tx};
+use super::locks::{end_waiting_in_tx, lock_of_run, lock_of_runs, wait_in_tx, wait_no_more_in_tx};
 use super::row::{artifact_of, inputs, output, phase_of, run, runs, status_of, step, step_row_of};
 use super::{drift, finding};
 use crate::convert::{json, to_json, word};
@@ -326,6 +326,7 @@ impl Database {
         }
         let is_told = match &lost {
             Some(lock) => wait_in_tx(&write, &waiting, lock).await?,
+            None if next.is_some() => wait_no_more_in_tx(&write, stack.uuid()).await?,
             None => false,
         };
         let Some((_, id)) = next else {

@@ -163,6 +163,8 @@ async fn a_job_that_ended_before_it_was_lost_gives_its_lock_back(database: TestD
     w.tend().await;
     w.run(1, "FAILED").await;
     w.t.sql("UPDATE jobs SET run_after = 0 WHERE kind = 'end_stack_run'").await;
+    // A new job has the workers look.
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
     eventually(LONG, async || {
         let held = w.held().await;
         held.is_null().then_some(()).ok_or_else(|| held.to_string())

@@ -151,10 +151,17 @@ impl App {
         let mut away = None;
         for reported in runs {
             let id = reported.id;
+            let is_last = matches!(reported.state, ReportedRunState::Ended | ReportedRunState::Gone);
             match self.agent_run_heard(agent, reported).await {
                 Ok(()) => {}
                 // The agent says it all again.
                 Err(error @ Error::Unavailable { .. }) => away = Some(error),
+                // It says the end of a Job once, and a lock may wait for that.
+                Err(error @ (Error::Internal { .. } | Error::Conflict { .. })) if is_last => {
+                    let text = error.log_text();
+                    tracing::warn!(stack_run.id = %id, error = text, "cannot take the end of a Job; it is said again");
+                    away = Some(Error::unavailable("the end of the Job of a run cannot be taken now"));
+                }
                 // What fails for one of them, each time, keeps neither the others nor the services beside them from being told.
                 Err(error) => {
                     let error = error.log_text();

@@ -46,6 +46,7 @@ use crate::records::AT_ONCE;
 use crate::stack;
 use crate::transaction::set;
 
+pub(crate) use self::locks::unlocked_in_tx;
 pub(crate) use self::moves::active_in_tx;
 pub(crate) use self::prune::{BEHIND, LAST_BEHIND};
 pub(crate) use self::row::output;

@@ -22,6 +22,7 @@ use crate::convert::{bytes32, to_json};
 use crate::database::Database;
 use crate::error::db;
 use crate::stack::{lock_in_tx, lock_of, row};
+use crate::stack_run;
 use crate::transaction::{self, set};
 
 /// Pieces of one statement, 2 MiB.
@@ -435,6 +436,7 @@ impl StackStateStore for Database {
         let change = row::ActiveModel { state_lock: set(None), ..Default::default() };
         set_in_tx(&write, row.id, change).await?;
         write.audit(by.entry()).await?;
+        stack_run::unlocked_in_tx(&write, &row, &lock, (by.entry().actor.as_str(), by.entry().at)).await?;
         write.stack_changed(row.id, by.entry().at);
         write.commit().await?;
         Ok(StateUnlocked::Free)

@@ -43,6 +43,11 @@ pub(super) fn is_suspended(job: &Value) -> bool {
     job["spec"]["suspend"] == true
 }
 
+/// Whether what a Pod was made for may still go on in it. One that is on its way out has its time.
+pub(super) fn is_at_work(pod: &Value) -> bool {
+    !matches!(of_pod(pod), Some(Seen::Ended { .. }))
+}
+
 /// How far a Job is, by its own Pods among these.
 pub(super) fn seen(job: &Value, pods: &[Value]) -> Seen {
     let uid = &job["metadata"]["uid"];

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::{
     kube_api::{RunsApi, StepFailure},
     limits::{self, Place},
-    look::{Seen, is_leaving, is_over, is_suspended, seen, shortened},
+    look::{Seen, is_at_work, is_leaving, is_over, is_suspended, seen, shortened},
     objects::{self, At, Making},
 };
 use crate::{agent::Core, desired::WantedRun};
@@ -196,6 +196,9 @@ impl Stepper {
             at == known && !run.spoken && (wanted.again || track.ended.is_some_and(is_behind));
         let Some(job) = current else {
             if has_spoken {
+                if self.is_at_work(&place.namespace, id, Some(at)).await? {
+                    return Ok(Next::In(SOON));
+                }
                 let message =
                     "the Job is not in the cluster any more: somebody deleted it, or its time was over";
                 self.tell_of(id, run, &place, at, State::Gone, message);
@@ -257,6 +260,7 @@ impl Stepper {
         match current {
             Some(job) if is_leaving(job) => {}
             Some(job) => self.api.delete_job(job).await?,
+            None if self.is_at_work(&place.namespace, id, Some(at)).await? => {}
             None => {
                 self.tell_of(id, run, place, at, State::Gone, "its Job was ended, as somebody asked");
                 return Ok(Next::In(REST));
@@ -423,8 +427,11 @@ impl Stepper {
         for secret in secrets {
             self.api.delete_secret(&secret).await?;
         }
-        // Its Pods are gone, too: what such a Job still holds of its stack's state may be released. The notes go when the console has that.
         let last = track.at.filter(|at| at.phase == RunPhase::Apply && at.attempt > 0);
+        if last.is_some() && !track.told_gone && self.is_at_work(namespace, id, None).await? {
+            return Ok(Next::In(SOON));
+        }
+        // Its Pods are gone, too: what such a Job still holds of its stack's state may be released. The notes go when the console has that.
         if let Some(at) = last.filter(|_| !track.told_gone) {
             let gone = Told {
                 phase: at.phase.as_str(),
@@ -446,6 +453,12 @@ impl Stepper {
             self.api.delete_secret(&note).await?;
         }
         Ok(Next::Gone)
+    }
+
+    /// Whether a Pod of a run, or of one of its Jobs, may still be at work. A Job that is deleted may go before its Pod.
+    async fn is_at_work(&self, namespace: &str, id: StackRunId, of: Option<At>) -> Result<bool, StepFailure> {
+        let pods = self.api.pods(namespace, id).await?;
+        Ok(pods.iter().any(|pod| (of.is_none() || At::of(pod) == of) && is_at_work(pod)))
     }
 
     /// Has the console say what a run is by now.

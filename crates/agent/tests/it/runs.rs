@@ -6,7 +6,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use plural_core::ids::StackRunId;
 use plural_testkit::{TestCluster, each_cluster, eventually, one_cluster};
@@ -28,6 +28,7 @@ each_cluster!(
     a_run_that_is_over_leaves_nothing,
     an_apply_that_is_over_is_told_to_be_gone,
     an_apply_whose_job_went_without_an_agent_is_told_by_the_next_one,
+    an_apply_is_not_gone_before_its_pod_is,
     what_an_earlier_agent_left_is_removed,
     another_job_is_made_when_the_console_asks_for_one,
     several_runs_go_on_beside_each_other_and_beside_services,
@@ -359,6 +360,43 @@ async fn an_apply_whose_job_went_without_an_agent_is_told_by_the_next_one(
     f.folder = tempfile::tempdir()?;
     f.console.memory().run_reports.clear();
     f.start().await?;
+    let told =
+        f.console.run_report(id, "says that it is gone", |report| report.state() == State::Gone).await?;
+    assert_eq!((told.phase.as_str(), told.attempt), ("apply", 1));
+    f.until_nothing_is_left().await;
+    Ok(())
+}
+
+/// Somebody deletes its Job, which is gone at once, and its Pod takes its time.
+async fn an_apply_is_not_gone_before_its_pod_is(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let (id, run) = waiting_run();
+    f.console.want_run(v1::StackRunJob { phase: "apply".to_owned(), ..run });
+    f.created(id, 1).await?;
+    let of_run = ListParams::default().labels(&format!("deployments.plural.sh/run={id}"));
+    let pod = eventually(PATIENCE, async || match f.pods().list(&of_run).await {
+        Ok(pods) => pods.items.first().map(ResourceExt::name_any).ok_or_else(|| "no Pod".to_owned()),
+        Err(error) => Err(error.to_string()),
+    })
+    .await;
+    let finalizers = |held: Value| Patch::Merge(json!({"metadata": {"finalizers": held}}));
+    let somebody = PatchParams::default();
+    f.pods().patch(&pod, &somebody, &finalizers(json!(["test.plural.sh/slow"]))).await?;
+    let [job] = <[String; 1]>::try_from(f.job_names().await?).unwrap();
+    f.jobs().delete(&job, &DeleteParams::background()).await?;
+    f.console.end_run(id);
+
+    // Another one that is over after it, and is told to be gone.
+    let (other, run) = waiting_run();
+    f.console.want_run(v1::StackRunJob { phase: "apply".to_owned(), ..run });
+    f.created(other, 1).await?;
+    f.console.end_run(other);
+    f.console.run_report(other, "says that it is gone", |report| report.state() == State::Gone).await?;
+    let is_gone =
+        |report: &v1::StackRunReport| report.run_id == id.to_string() && report.state() == State::Gone;
+    assert!(!f.console.memory().run_reports.iter().any(is_gone), "its Pod is there");
+
+    f.pods().patch(&pod, &somebody, &finalizers(Value::Null)).await?;
     let told =
         f.console.run_report(id, "says that it is gone", |report| report.state() == State::Gone).await?;
     assert_eq!((told.phase.as_str(), told.attempt), ("apply", 1));

@@ -24,7 +24,7 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use super::locks::{lock_of_run, lock_of_runs, wait_in_tx};
+use super::locks::{end_waiting_in_tx, lock_of_run, lock_of_runs, wait_in_tx, wait_no_more_in_tx};
 use super::row::{artifact_of, inputs, output, phase_of, run, runs, status_of, step, step_row_of};
 use super::{drift, finding};
 use crate::convert::{json, to_json, word};
@@ -196,6 +196,7 @@ impl Database {
                 "released the lock of a state: the Job of the run that held it has ended"
             );
             told.state_lock = set(None);
+            ended.extend(end_waiting_in_tx(&write, &new, change.at).await?);
         }
         if let Some((sha, outputs)) = &change.applied {
             told.sha = set(Some(sha.clone()));
@@ -325,6 +326,7 @@ impl Database {
         }
         let is_told = match &lost {
             Some(lock) => wait_in_tx(&write, &waiting, lock).await?,
+            None if next.is_some() => wait_no_more_in_tx(&write, stack.uuid()).await?,
             None => false,
         };
         let Some((_, id)) = next else {
@@ -378,7 +380,7 @@ async fn has_begun_in_tx(write: &transaction::Write<'_>, run: &run::Model) -> Re
 }
 
 /// The row of a run that has moved, with the sequence that it had.
-fn moved(old: &run::Model, change: &RunMove) -> Result<run::Model> {
+pub(super) fn moved(old: &run::Model, change: &RunMove) -> Result<run::Model> {
     let RunMove {
         from: _,
         of: _,
@@ -462,7 +464,7 @@ fn moved(old: &run::Model, change: &RunMove) -> Result<run::Model> {
 }
 
 /// Writes all of a run that moves.
-async fn write_in_tx(write: &transaction::Write<'_>, run: &run::Model) -> Result<()> {
+pub(super) async fn write_in_tx(write: &transaction::Write<'_>, run: &run::Model) -> Result<()> {
     let row = run::ActiveModel {
         id: ActiveValue::Unchanged(run.id),
         status: set(run.status.clone()),
@@ -508,7 +510,11 @@ async fn replace_steps_in_tx(
 }
 
 /// Nothing of a run that is over is still to come. What ran when it ended well ended well; what had not begun then, was not needed.
-async fn end_steps_in_tx(write: &transaction::Write<'_>, run: &run::Model, at: DateTime<Utc>) -> Result<()> {
+pub(super) async fn end_steps_in_tx(
+    write: &transaction::Write<'_>,
+    run: &run::Model,
+    at: DateTime<Utc>,
+) -> Result<()> {
     let (running, pending) = (StepStatus::Running.as_str(), StepStatus::Pending.as_str());
     let (left, end) = if status_of(run)? == RunStatus::Successful {
         (vec![running], StepStatus::Successful)
@@ -594,7 +600,7 @@ async fn replace_outputs_in_tx(
 }
 
 /// The line of the end of a run.
-fn end_of(
+pub(super) fn end_of(
     actor: &str,
     stack: &stack::row::Model,
     run: &run::Model,

@@ -71,14 +71,19 @@ async fn an_apply_waits_until_the_lost_job_that_holds_the_state_is_gone(database
     assert_eq!((w.held().await, w.releases().await), (json!("one"), vec![]));
 
     w.says(&lost, ReportedRunState::Gone, "").await;
-    let run = w.run(2, "PENDING").await;
+    // What the lost Job did is not in the plan, though nobody wrote the state.
+    let stale = w.run(2, "FAILED").await;
+    assert!(stale["error"].as_str().is_some_and(|why| why.starts_with("run 1, which was lost")), "{stale}");
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    w.plans(3, 1).await;
+    let run = w.run(3, "PENDING").await;
     assert_eq!(run["error"], Value::Null, "{run}");
-    let next = w.holding(2, "two").await;
+    let next = w.holding(3, "two").await;
     // It is said again: the lock is another one's by now.
     w.says(&lost, ReportedRunState::Gone, "").await;
     assert_eq!(w.held().await, "two");
     assert_eq!(next.done(true).await, 204);
-    w.run(2, "SUCCESSFUL").await;
+    w.run(3, "SUCCESSFUL").await;
     assert_eq!(w.held().await, Value::Null);
     let released = json!({"actorName": "system", "targetName": "infra"});
     assert_eq!(w.releases().await, [released.clone(), released]);
@@ -87,8 +92,8 @@ async fn an_apply_waits_until_the_lost_job_that_holds_the_state_is_gone(database
     let owner = w.t.owner.token.clone().unwrap();
     assert_eq!(w.state(&owner, "LOCK", "", lock("mine")).await, 200);
     assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
-    w.plans(3, 1).await;
-    assert_eq!(w.run(3, "PENDING").await["phase"], "APPLY");
+    w.plans(4, 1).await;
+    assert_eq!(w.run(4, "PENDING").await["phase"], "APPLY");
     assert_eq!(w.held().await, "mine");
     w.t.stop().await;
 }
@@ -157,6 +162,9 @@ async fn a_job_that_ended_before_it_was_lost_gives_its_lock_back(database: TestD
     w.falls_silent().await;
     w.tend().await;
     w.run(1, "FAILED").await;
+    w.t.sql("UPDATE jobs SET run_after = 0 WHERE kind = 'end_stack_run'").await;
+    // A new job has the workers look.
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
     eventually(LONG, async || {
         let held = w.held().await;
         held.is_null().then_some(()).ok_or_else(|| held.to_string())
@@ -179,8 +187,10 @@ async fn somebody_ends_the_lock_that_an_apply_waits_for(database: TestDatabase) 
     w.run(2, "QUEUED").await;
     let unlocked = w.t.owner.ask(UNLOCK, json!({"id": w.stack, "l": "one"})).await;
     assert_eq!(unlocked.outcome(), "OK", "{unlocked:?}");
-    w.tend().await;
-    w.holding(2, "two").await;
+    w.run(2, "FAILED").await;
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    w.plans(3, 1).await;
+    w.holding(3, "two").await;
     assert_eq!(w.state(&lost.state_token(), "POST", "?ID=one", Vec::new()).await, 401);
     w.t.stop().await;
 }

@@ -91,7 +91,12 @@ impl App {
             updated_at: at,
         };
         let by = found.audited_new(system, "fleetPlan.create", "fleet plan", id, &plan.reference);
-        self.store.fleet_plan_begin(by, &plan, &beginners(&plan)?).await
+        if !self.store.fleet_plan_begin(by, &plan, None, &beginners(&plan)?).await? {
+            return Err(Error::unavailable(
+                "another plan of the pull request began at the same time: this is tried again",
+            ));
+        }
+        Ok(())
     }
 
     /// Has the services planned again that an open pull request reaches; needs write access to its project and to their repositories. What is
@@ -128,21 +133,24 @@ impl App {
                         self.authorized::<Repository, Approve>(ctx, &by).await?;
                     }
                     let repository = self.authorized::<Repository, Write>(ctx, &by).await?;
-                    plans.push(self.fleet_plan_renewed_by(ctx, &repository, &plan).await?);
+                    let renewed = self.fleet_plan_renewed_by(ctx, &repository, &plan).await?;
+                    plans.push(renewed.ok_or_else(|| {
+                        Error::conflict("the pull request has moved on meanwhile: read its plans again")
+                    })?);
                 }
             }
         }
         Ok(plans)
     }
 
-    /// Has a plan of a pull request made again, as its branch has moved on.
-    pub(crate) async fn fleet_plan_renewed(&self, before: &FleetPlan) -> Result<()> {
+    /// Has a plan of a pull request made again, as its branch has moved on; `false` where it is not the one to make again any more.
+    pub(crate) async fn fleet_plan_renewed(&self, before: &FleetPlan) -> Result<bool> {
         let system = self.system_ctx();
         let by = RepositorySelector::Id(before.repository_id);
         let Some(repository) = there(self.authorized::<Repository, Write>(&system, &by).await)? else {
-            return Ok(());
+            return Ok(false);
         };
-        self.fleet_plan_renewed_by(&system, &repository, before).await.map(drop)
+        Ok(self.fleet_plan_renewed_by(&system, &repository, before).await?.is_some())
     }
 
     /// The same commit again. That of a fork was released with the plan before.
@@ -151,7 +159,7 @@ impl App {
         ctx: &OpCtx,
         repository: &Authorized<Repository, Write>,
         before: &FleetPlan,
-    ) -> Result<FleetPlan> {
+    ) -> Result<Option<FleetPlan>> {
         let (id, at) = (FleetPlanId::new(), ctx.now());
         let plan = FleetPlan {
             id,
@@ -164,8 +172,8 @@ impl App {
             ..before.clone()
         };
         let by = repository.audited_new(ctx, "fleetPlan.create", "fleet plan", id, &plan.reference);
-        self.store.fleet_plan_begin(by, &plan, &beginners(&plan)?).await?;
-        Ok(plan)
+        let has_begun = self.store.fleet_plan_begin(by, &plan, Some(before.id), &beginners(&plan)?).await?;
+        Ok(has_begun.then_some(plan))
     }
 
     /// Whether a branch is the one that is meant where none is named, as far as it is known here: what was not fetched is looked at later.

@@ -114,16 +114,21 @@ async fn follow_one(
 ) -> Result<Followed> {
     let seen = plan.found.as_ref().and_then(FleetFound::looked_at);
     let Some((_, was_other)) = seen else { return Ok(Followed::Same) };
+    let stood = app.now() - plan.created_at;
+    let left = (REPLAN_AFTER - stood).to_std().unwrap_or_default();
+    // It is made again anyway: where its branch is by then is looked at then.
+    if was_other && !left.is_zero() {
+        return Ok(Followed::Waits(left.max(NEXT)));
+    }
     let moved = news(plan, heads);
     let is_other = match moved {
         Some((branch, sha)) => Box::pin(would_be_other(app, (work, access), plan, (branch, sha))).await?,
         None => was_other,
     };
-    let stood = app.now() - plan.created_at;
-    let left = (REPLAN_AFTER - stood).to_std().unwrap_or_default();
     if is_other && left.is_zero() && has_room {
-        app.fleet_plan_renewed(plan).await?;
-        return Ok(Followed::Begun);
+        // Where another plan took its place meanwhile, that one stands.
+        let has_begun = app.fleet_plan_renewed(plan).await?;
+        return Ok(if has_begun { Followed::Begun } else { Followed::Same });
     }
     if let Some((_, sha)) = moved {
         let since = FleetSince { sha: sha.to_owned(), is_other };

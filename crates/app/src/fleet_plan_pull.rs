@@ -116,12 +116,13 @@ impl App {
             ));
         }
         let fork = opened.life.facts.fork;
-        let mut plans = Vec::with_capacity(newest.len());
+        // All are checked before one begins.
+        let mut allowed = Vec::with_capacity(newest.len());
         for plan in newest {
             let is_moved = plan.found.as_ref().is_some_and(|found| found.moved().is_some());
             match plan.phase {
-                FleetPlanPhase::Looking => plans.push(plan),
-                FleetPlanPhase::Asked if !is_moved => plans.push(plan),
+                FleetPlanPhase::Looking => allowed.push((plan, None)),
+                FleetPlanPhase::Asked if !is_moved => allowed.push((plan, None)),
                 FleetPlanPhase::Superseded if fork => return Err(unreleased()),
                 FleetPlanPhase::Held => return Err(unreleased()),
                 FleetPlanPhase::Asked
@@ -133,12 +134,20 @@ impl App {
                         self.authorized::<Repository, Approve>(ctx, &by).await?;
                     }
                     let repository = self.authorized::<Repository, Write>(ctx, &by).await?;
-                    let renewed = self.fleet_plan_renewed_by(ctx, &repository, &plan).await?;
-                    plans.push(renewed.ok_or_else(|| {
-                        Error::conflict("the pull request has moved on meanwhile: read its plans again")
-                    })?);
+                    allowed.push((plan, Some(repository)));
                 }
             }
+        }
+        let mut plans = Vec::with_capacity(allowed.len());
+        for (plan, repository) in allowed {
+            let Some(repository) = repository else {
+                plans.push(plan);
+                continue;
+            };
+            let renewed = self.fleet_plan_renewed_by(ctx, &repository, &plan).await?;
+            plans.push(renewed.ok_or_else(|| {
+                Error::conflict("the pull request has moved on meanwhile: read its plans again")
+            })?);
         }
         Ok(plans)
     }
@@ -164,6 +173,11 @@ impl App {
         let plan = FleetPlan {
             id,
             creator: actor_name(ctx.actor()),
+            // What was found, also where a branch was asked for.
+            reference: before
+                .found
+                .as_ref()
+                .map_or_else(|| before.reference.clone(), |found| found.sha.clone()),
             phase: FleetPlanPhase::Looking,
             found: None,
             error: None,

@@ -69,7 +69,12 @@ impl App {
             }
             Some(_) => false,
         };
-        if !is_followed {
+        // One that goes elsewhere now is told that nothing reads it there: the plan before is about another branch.
+        let is_elsewhere = |plan: &FleetPlan| {
+            plan.repository_id == repository
+                && plan.base.as_deref().zip(base.as_deref()).is_some_and(|(was, is)| was != is)
+        };
+        if !is_followed && !self.store.fleet_plans_newest(opened.id).await?.iter().any(is_elsewhere) {
             return Ok(());
         }
         let (id, at) = (FleetPlanId::new(), self.now());

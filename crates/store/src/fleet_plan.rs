@@ -286,11 +286,17 @@ impl FleetPlanStore for Database {
                 .await
                 .map_err(db("reading old plans"))?;
             let Some(oldest) = oldest else { continue };
+            // Nobody makes the plan of an open pull request again that goes: it stays beside those.
+            let followed = match is_over {
+                true => fleet_plan_follow::followed_on(&write.tx, *repository_id).await?,
+                false => Vec::new(),
+            };
             row::Entity::delete_many()
                 .filter(row::Column::RepositoryId.eq(repository_id.uuid()))
                 .filter(row::Column::OwnerId.is_null())
                 .filter(of)
                 .filter(row::Column::Id.lte(oldest))
+                .filter(row::Column::Id.is_not_in(followed.iter().map(|plan| plan.id.uuid())))
                 .exec(&write.tx)
                 .await
                 .map_err(db("removing old plans"))?;

@@ -99,7 +99,7 @@ async fn follow(app: &App, repository: RepositoryId) -> Result<Option<(Duration,
     match (wait, later) {
         // The next run looks at what failed, too: those that wait are not given up with it.
         (Some(wait), Some(error)) => {
-            tracing::warn!(%repository, error = &error as &dyn std::error::Error, "a plan of services cannot be followed");
+            tracing::warn!(%repository, error = error.log_text(), "a plan of services cannot be followed");
             Ok(Some((wait, heads)))
         }
         (None, Some(error)) => Err(error),

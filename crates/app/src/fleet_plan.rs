@@ -280,7 +280,11 @@ impl App {
             updated_at: at,
         };
         let by = repository.audited_new(ctx, "fleetPlan.create", "fleet plan", id, &plan.reference);
-        self.store.fleet_plan_begin(by, &plan, None, &beginners(&plan)?).await?;
+        if !self.store.fleet_plan_begin(by, &plan, None, &beginners(&plan)?).await? {
+            return Err(Error::conflict(
+                "another plan of the pull request began at the same time: ask again",
+            ));
+        }
         Ok(plan)
     }
 

@@ -287,9 +287,10 @@ impl FleetPlanStore for Database {
                 .map_err(db("reading old plans"))?;
             let Some(oldest) = oldest else { continue };
             // Nobody makes the plan of an open pull request again that goes: it stays beside those.
-            let followed = match is_over {
-                true => fleet_plan_follow::followed_on(&write.tx, *repository_id).await?,
-                false => Vec::new(),
+            let followed = if is_over {
+                fleet_plan_follow::followed_on(&write.tx, *repository_id).await?
+            } else {
+                Vec::new()
             };
             row::Entity::delete_many()
                 .filter(row::Column::RepositoryId.eq(repository_id.uuid()))

@@ -144,12 +144,16 @@ pub struct PrunedPreviews {
 pub trait FleetPlanStore: Send + Sync + 'static {
     /// Records a plan that is to be made, with the jobs that begin with it. Earlier ones of the same pull request, or of the same branch
     /// where there is none, are superseded; the oldest of the repository go, and of the same commit of the pull request all but the last one.
+    ///
+    /// Writes nothing, and says so with `false`, where a plan of the pull request stands that is newer, and where this one renews a plan
+    /// (`before`) that is not the newest any more or whose pull request is not open, has another head, or goes to another branch.
     async fn fleet_plan_begin(
         &self,
         by: Audited<'_, Repository, Write>,
         plan: &FleetPlan,
+        before: Option<FleetPlanId>,
         jobs: &[NewJob],
-    ) -> Result<()>;
+    ) -> Result<bool>;
     /// One that the console is to look at; nothing where that was done, or is not to be done any more.
     async fn fleet_plan_to_look_at(&self, id: FleetPlanId) -> Result<Option<FleetPlan>>;
     /// Whether the newest plan of a pull request for this repository is of this commit, goes to this branch as far as both say where they go,
@@ -276,7 +280,11 @@ impl App {
             updated_at: at,
         };
         let by = repository.audited_new(ctx, "fleetPlan.create", "fleet plan", id, &plan.reference);
-        self.store.fleet_plan_begin(by, &plan, &beginners(&plan)?).await?;
+        if !self.store.fleet_plan_begin(by, &plan, None, &beginners(&plan)?).await? {
+            return Err(Error::conflict(
+                "another plan of the pull request began at the same time: ask again",
+            ));
+        }
         Ok(plan)
     }
 

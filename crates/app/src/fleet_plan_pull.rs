@@ -69,7 +69,12 @@ impl App {
             }
             Some(_) => false,
         };
-        if !is_followed {
+        // One that goes elsewhere now is told that nothing reads it there: the plan before is about another branch.
+        let is_elsewhere = |plan: &FleetPlan| {
+            plan.repository_id == repository
+                && plan.base.as_deref().zip(base.as_deref()).is_some_and(|(was, is)| was != is)
+        };
+        if !is_followed && !self.store.fleet_plans_newest(opened.id).await?.iter().any(is_elsewhere) {
             return Ok(());
         }
         let (id, at) = (FleetPlanId::new(), self.now());
@@ -91,7 +96,12 @@ impl App {
             updated_at: at,
         };
         let by = found.audited_new(system, "fleetPlan.create", "fleet plan", id, &plan.reference);
-        self.store.fleet_plan_begin(by, &plan, &beginners(&plan)?).await
+        if !self.store.fleet_plan_begin(by, &plan, None, &beginners(&plan)?).await? {
+            return Err(Error::unavailable(
+                "another plan of the pull request began at the same time: this is tried again",
+            ));
+        }
+        Ok(())
     }
 
     /// Has the services planned again that an open pull request reaches; needs write access to its project and to their repositories. What is
@@ -111,12 +121,13 @@ impl App {
             ));
         }
         let fork = opened.life.facts.fork;
-        let mut plans = Vec::with_capacity(newest.len());
+        // All are checked before one begins.
+        let mut allowed = Vec::with_capacity(newest.len());
         for plan in newest {
             let is_moved = plan.found.as_ref().is_some_and(|found| found.moved().is_some());
             match plan.phase {
-                FleetPlanPhase::Looking => plans.push(plan),
-                FleetPlanPhase::Asked if !is_moved => plans.push(plan),
+                FleetPlanPhase::Looking => allowed.push((plan, None)),
+                FleetPlanPhase::Asked if !is_moved => allowed.push((plan, None)),
                 FleetPlanPhase::Superseded if fork => return Err(unreleased()),
                 FleetPlanPhase::Held => return Err(unreleased()),
                 FleetPlanPhase::Asked
@@ -128,21 +139,32 @@ impl App {
                         self.authorized::<Repository, Approve>(ctx, &by).await?;
                     }
                     let repository = self.authorized::<Repository, Write>(ctx, &by).await?;
-                    plans.push(self.fleet_plan_renewed_by(ctx, &repository, &plan).await?);
+                    allowed.push((plan, Some(repository)));
                 }
             }
+        }
+        let mut plans = Vec::with_capacity(allowed.len());
+        for (plan, repository) in allowed {
+            let Some(repository) = repository else {
+                plans.push(plan);
+                continue;
+            };
+            let renewed = self.fleet_plan_renewed_by(ctx, &repository, &plan).await?;
+            plans.push(renewed.ok_or_else(|| {
+                Error::conflict("the pull request has moved on meanwhile: read its plans again")
+            })?);
         }
         Ok(plans)
     }
 
-    /// Has a plan of a pull request made again, as its branch has moved on.
-    pub(crate) async fn fleet_plan_renewed(&self, before: &FleetPlan) -> Result<()> {
+    /// Has a plan of a pull request made again, as its branch has moved on; `false` where it is not the one to make again any more.
+    pub(crate) async fn fleet_plan_renewed(&self, before: &FleetPlan) -> Result<bool> {
         let system = self.system_ctx();
         let by = RepositorySelector::Id(before.repository_id);
         let Some(repository) = there(self.authorized::<Repository, Write>(&system, &by).await)? else {
-            return Ok(());
+            return Ok(false);
         };
-        self.fleet_plan_renewed_by(&system, &repository, before).await.map(drop)
+        Ok(self.fleet_plan_renewed_by(&system, &repository, before).await?.is_some())
     }
 
     /// The same commit again. That of a fork was released with the plan before.
@@ -151,11 +173,16 @@ impl App {
         ctx: &OpCtx,
         repository: &Authorized<Repository, Write>,
         before: &FleetPlan,
-    ) -> Result<FleetPlan> {
+    ) -> Result<Option<FleetPlan>> {
         let (id, at) = (FleetPlanId::new(), ctx.now());
         let plan = FleetPlan {
             id,
             creator: actor_name(ctx.actor()),
+            // What was found, also where a branch was asked for.
+            reference: before
+                .found
+                .as_ref()
+                .map_or_else(|| before.reference.clone(), |found| found.sha.clone()),
             phase: FleetPlanPhase::Looking,
             found: None,
             error: None,
@@ -164,8 +191,8 @@ impl App {
             ..before.clone()
         };
         let by = repository.audited_new(ctx, "fleetPlan.create", "fleet plan", id, &plan.reference);
-        self.store.fleet_plan_begin(by, &plan, &beginners(&plan)?).await?;
-        Ok(plan)
+        let has_begun = self.store.fleet_plan_begin(by, &plan, Some(before.id), &beginners(&plan)?).await?;
+        Ok(has_begun.then_some(plan))
     }
 
     /// Whether a branch is the one that is meant where none is named, as far as it is known here: what was not fetched is looked at later.

@@ -208,8 +208,9 @@ impl FleetPlanStore for Database {
         &self,
         by: Audited<'_, Repository, Write>,
         plan: &FleetPlan,
+        before: Option<FleetPlanId>,
         jobs: &[NewJob],
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let FleetPlan {
             id,
             project_id,
@@ -228,6 +229,9 @@ impl FleetPlanStore for Database {
             updated_at,
         } = plan;
         let mut write = self.write().await?;
+        if !fleet_plan_follow::may_begin_in_tx(&write.tx, plan, before).await? {
+            return Ok(false);
+        }
         let earlier = row::Entity::find()
             .filter(row::Column::RepositoryId.eq(repository_id.uuid()))
             .filter(row::Column::OwnerId.is_null());
@@ -282,11 +286,18 @@ impl FleetPlanStore for Database {
                 .await
                 .map_err(db("reading old plans"))?;
             let Some(oldest) = oldest else { continue };
+            // Nobody makes the plan of an open pull request again that goes: it stays beside those.
+            let followed = if is_over {
+                fleet_plan_follow::followed_on(&write.tx, *repository_id).await?
+            } else {
+                Vec::new()
+            };
             row::Entity::delete_many()
                 .filter(row::Column::RepositoryId.eq(repository_id.uuid()))
                 .filter(row::Column::OwnerId.is_null())
                 .filter(of)
                 .filter(row::Column::Id.lte(oldest))
+                .filter(row::Column::Id.is_not_in(followed.iter().map(|plan| plan.id.uuid())))
                 .exec(&write.tx)
                 .await
                 .map_err(db("removing old plans"))?;
@@ -320,7 +331,8 @@ impl FleetPlanStore for Database {
         row.insert(&write.tx).await.map_err(db("recording a fleet plan"))?;
         write.enqueue(jobs, *created_at).await?;
         write.audit(by.entry()).await?;
-        write.commit().await
+        write.commit().await?;
+        Ok(true)
     }
 
     async fn fleet_plan_to_look_at(&self, id: FleetPlanId) -> Result<Option<FleetPlan>> {
@@ -344,6 +356,7 @@ impl FleetPlanStore for Database {
             .columns([row::Column::Reference, row::Column::Base, row::Column::Phase])
             .filter(row::Column::RepositoryId.eq(repository.uuid()))
             .filter(row::Column::PullRequestId.eq(pull_request.uuid()))
+            .filter(row::Column::Phase.ne(FleetPlanPhase::Superseded.as_str()))
             .order_by_desc(row::Column::Id)
             .limit(1)
             .into_tuple()

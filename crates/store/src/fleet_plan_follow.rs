@@ -8,12 +8,14 @@ use plural_core::Result;
 use plural_core::fleet_plan::{FleetPlan, FleetPlanPhase, FleetSince};
 use plural_core::ids::{FleetPlanId, PullRequestId, RepositoryId};
 use plural_core::pull_request::PrStatus;
+use plural_core::pull_request_life::PrFacts;
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
     QuerySelect,
 };
 use uuid::Uuid;
 
+use crate::convert::json;
 use crate::database::Database;
 use crate::error::db;
 use crate::fleet_plan::row::{self, Column};
@@ -33,6 +35,7 @@ pub(crate) async fn followed_on(
         .columns([Column::Id, Column::PullRequestId, Column::Phase, Column::BaseSha])
         .filter(Column::RepositoryId.eq(repository.uuid()))
         .filter(Column::PullRequestId.is_not_null())
+        .filter(Column::Phase.ne(FleetPlanPhase::Superseded.as_str()))
         .order_by_desc(Column::Id)
         .into_tuple()
         .all(connection)
@@ -78,6 +81,7 @@ pub(crate) async fn newest_on(
         .select_only()
         .columns([Column::Id, Column::RepositoryId])
         .filter(Column::PullRequestId.eq(pull_request.uuid()))
+        .filter(Column::Phase.ne(FleetPlanPhase::Superseded.as_str()))
         .order_by_desc(Column::Id)
         .into_tuple()
         .all(connection)
@@ -95,6 +99,51 @@ pub(crate) async fn newest_on(
     rows.into_iter().map(FleetPlan::try_from).collect()
 }
 
+/// Whether a plan may begin, as its trait says. Locks the pull request: of two plans that begin at once, one sees the other.
+pub(crate) async fn may_begin_in_tx(
+    tx: &impl ConnectionTrait,
+    plan: &FleetPlan,
+    before: Option<FleetPlanId>,
+) -> Result<bool> {
+    let Some(pull_request) = plan.pull_request_id else { return Ok(before.is_none()) };
+    let opened = pull_request::row::Entity::find_by_id(pull_request.uuid()).lock_exclusive();
+    let opened = opened.one(tx).await.map_err(db("reading the pull request of a plan"))?;
+    let newest = newest_in_tx(tx, plan.repository_id.uuid(), Some(pull_request.uuid())).await?;
+    if newest.is_some_and(|newest| newest >= plan.id.uuid()) {
+        return Ok(false);
+    }
+    let Some(before) = before else { return Ok(true) };
+    let Some(opened) = opened else { return Ok(false) };
+    let facts =
+        opened.facts.map(|facts| json::<PrFacts>(facts, "the facts of a pull request")).transpose()?;
+    let goes_to = facts.and_then(|facts| facts.base);
+    let is_elsewhere = plan.base.as_ref().zip(goes_to.as_ref()).is_some_and(|(was, is)| was != is);
+    let is_at = opened.head_sha.as_ref() == Some(&plan.reference);
+    let is_open = opened.status == PrStatus::Open.as_str();
+    Ok(newest == Some(before.uuid()) && is_open && is_at && !is_elsewhere)
+}
+
+/// The newest plan of a pull request that no other took the place of.
+async fn newest_in_tx(
+    tx: &impl ConnectionTrait,
+    repository: Uuid,
+    pull_request: Option<Uuid>,
+) -> Result<Option<Uuid>> {
+    let Some(pull_request) = pull_request else { return Ok(None) };
+    row::Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::RepositoryId.eq(repository))
+        .filter(Column::PullRequestId.eq(pull_request))
+        .filter(Column::Phase.ne(FleetPlanPhase::Superseded.as_str()))
+        .order_by_desc(Column::Id)
+        .limit(1)
+        .into_tuple()
+        .one(tx)
+        .await
+        .map_err(db("reading the newest plan of a pull request"))
+}
+
 pub(crate) async fn since(
     database: &Database,
     id: FleetPlanId,
@@ -105,6 +154,12 @@ pub(crate) async fn since(
     let mut write = database.write().await?;
     let known = row::Entity::find_by_id(id.uuid()).lock_exclusive().one(&write.tx).await;
     let Some(known) = known.map_err(db(doing))? else { return Ok(()) };
+    // What another plan took the place of is not told about any more.
+    let standing = [FleetPlanPhase::Asked.as_str(), FleetPlanPhase::Done.as_str()];
+    let newest = newest_in_tx(&write.tx, known.repository_id, known.pull_request_id).await?;
+    if !standing.contains(&known.phase.as_str()) || newest.is_some_and(|newest| newest != known.id) {
+        return Ok(());
+    }
     let change = row::ActiveModel {
         id: ActiveValue::Unchanged(known.id),
         since_sha: set(Some(since.sha.clone())),

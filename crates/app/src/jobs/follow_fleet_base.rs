@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use plural_core::fleet_plan::{FleetFound, FleetPlan, FleetSince, REPLAN_AFTER};
+use plural_core::fleet_plan::{FleetFound, FleetPlan, FleetPlanPhase, FleetSince, REPLAN_AFTER};
 use plural_core::ids::RepositoryId;
 use plural_core::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -48,8 +48,8 @@ impl Job for FollowFleetBase {
     }
 
     async fn run(app: &Arc<App>, moved: MovedBranches) -> Result<(), JobFailure> {
-        let wait = Box::pin(follow(app, moved.repository)).await?;
-        if let Some(wait) = wait {
+        if let Some((wait, heads)) = Box::pin(follow(app, moved.repository)).await? {
+            let moved = MovedBranches { heads, ..moved };
             let again = NewJob::of::<Self>(&moved)?.after(wait);
             app.store.jobs_enqueue(&[again], app.now()).await?;
         }
@@ -64,15 +64,17 @@ pub(super) async fn heard(app: &App, access: &GitAccess) -> Result<()> {
         return Ok(());
     }
     let heads = heads(app, access, &plans).await;
-    if plans.iter().any(|plan| news(plan, &heads).is_some()) {
+    // What is marked waits to be made again: its job may be gone.
+    let is_marked = |plan: &FleetPlan| plan.found.as_ref().is_some_and(|found| found.moved().is_some());
+    if plans.iter().any(|plan| is_marked(plan) || news(plan, &heads).is_some()) {
         let job = NewJob::of::<FollowFleetBase>(&MovedBranches { repository: access.id, heads })?;
         app.store.jobs_enqueue_absent(&[job], app.now() - RESTS, app.now()).await?;
     }
     Ok(())
 }
 
-/// Looks at all plans of a repository; after which time some are to be looked at again.
-async fn follow(app: &App, repository: RepositoryId) -> Result<Option<Duration>> {
+/// Looks at all plans of a repository; after which time some are to be looked at again, and where the branches are.
+async fn follow(app: &App, repository: RepositoryId) -> Result<Option<(Duration, BTreeMap<String, String>)>> {
     let Some(work) = app.store.repository_work(repository).await? else { return Ok(None) };
     let plans = app.store.fleet_plans_followed(repository).await?;
     if plans.is_empty() {
@@ -82,7 +84,9 @@ async fn follow(app: &App, repository: RepositoryId) -> Result<Option<Duration>>
     let renewed = app.mirror_renew(&access).await;
     renewed.map_err(|error| Error::unavailable(told("cannot fetch the repository", error).message))?;
     let heads = heads(app, &access, &plans).await;
-    let (mut made, mut wait, mut later) = (0_usize, None::<Duration>, None);
+    // Those that agents still answer take room, too.
+    let mut made = plans.iter().filter(|plan| plan.phase == FleetPlanPhase::Asked).count();
+    let (mut wait, mut later) = (None::<Duration>, None);
     for plan in &plans {
         // What one plan fails with does not hold up the others.
         match Box::pin(follow_one(app, (&work, &access), plan, &heads, made < AT_ONCE)).await {
@@ -92,7 +96,15 @@ async fn follow(app: &App, repository: RepositoryId) -> Result<Option<Duration>>
             Err(error) => later = Some(error),
         }
     }
-    later.map_or(Ok(wait), Err)
+    match (wait, later) {
+        // The next run looks at what failed, too: those that wait are not given up with it.
+        (Some(wait), Some(error)) => {
+            tracing::warn!(%repository, error = error.log_text(), "a plan of services cannot be followed");
+            Ok(Some((wait, heads)))
+        }
+        (None, Some(error)) => Err(error),
+        (wait, None) => Ok(wait.map(|wait| (wait, heads))),
+    }
 }
 
 /// What became of a plan.
@@ -114,16 +126,21 @@ async fn follow_one(
 ) -> Result<Followed> {
     let seen = plan.found.as_ref().and_then(FleetFound::looked_at);
     let Some((_, was_other)) = seen else { return Ok(Followed::Same) };
+    let stood = app.now() - plan.created_at;
+    let left = (REPLAN_AFTER - stood).to_std().unwrap_or_default();
+    // It is made again anyway: where its branch is by then is looked at then.
+    if was_other && !left.is_zero() {
+        return Ok(Followed::Waits(left.max(NEXT)));
+    }
     let moved = news(plan, heads);
     let is_other = match moved {
         Some((branch, sha)) => Box::pin(would_be_other(app, (work, access), plan, (branch, sha))).await?,
         None => was_other,
     };
-    let stood = app.now() - plan.created_at;
-    let left = (REPLAN_AFTER - stood).to_std().unwrap_or_default();
     if is_other && left.is_zero() && has_room {
-        app.fleet_plan_renewed(plan).await?;
-        return Ok(Followed::Begun);
+        // Where another plan took its place meanwhile, that one stands.
+        let has_begun = app.fleet_plan_renewed(plan).await?;
+        return Ok(if has_begun { Followed::Begun } else { Followed::Same });
     }
     if let Some((_, sha)) = moved {
         let since = FleetSince { sha: sha.to_owned(), is_other };
@@ -185,7 +202,6 @@ fn news<'a>(plan: &'a FleetPlan, heads: &'a BTreeMap<String, String>) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use plural_core::fleet_plan::FleetPlanPhase;
     use plural_core::ids::{FleetPlanId, ProjectId};
 
     use super::*;

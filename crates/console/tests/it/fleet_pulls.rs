@@ -513,6 +513,15 @@ async fn the_released_commit_of_a_fork_is_planned_again(database: TestDatabase) 
     let released = h.t.owner.ask(RELEASE, json!({"id": held["id"], "sha": sha})).await;
     assert_eq!(released.outcome(), "OK", "{released:?}");
     h.planned_on(&id, &at, "DONE").await;
+    // To write is not enough to have what a fork wrote planned again.
+    let role = "mutation { createRole(attributes: {name: \"writer\", actions: [\"read\", \"write\"]}) { id } }";
+    let role = h.t.admin.data(role, json!({})).await["createRole"]["id"].clone();
+    let bind = "mutation ($r: ID, $u: ID!, $p: ID) { changeBindings(roleId: $r, add: [{userId: $u}], projectId: $p) }";
+    h.t.admin.data(bind, json!({"r": role, "u": h.t.stranger.id, "p": h.t.project})).await;
+    let before = plans(&h.t.admin, &id).await.len();
+    let refused = h.t.stranger.ask(REPLAN, json!({"id": id})).await;
+    assert_eq!(refused.outcome(), "FORBIDDEN", "{refused:?}");
+    assert_eq!(plans(&h.t.admin, &id).await.len(), before);
     // The commit is the one that somebody has read: with its branch elsewhere it is planned again.
     h.t.sql(LONG_AGO).await;
     let at = h.moves("web/a.yaml", "10");

@@ -14,7 +14,7 @@ use plural_core::stack::{NewStack, Stack, StackChange, StackSource, StackTool};
 use plural_core::stack_cron::Clockwork;
 use plural_core::stack_drift::StackWatch;
 use plural_core::stack_run::{RunKind, RunPhase, RunStatus, RunTrigger, StackRun};
-use plural_core::stack_spec::StackSpec;
+use plural_core::stack_spec::{JobSpec, StackSpec};
 use plural_core::stack_steps::steps;
 use plural_core::{Error, Result};
 use uuid::Uuid;
@@ -297,8 +297,18 @@ impl App {
             Box::pin(self.stack_unattended_allowed(ctx, spec, Unattended::Changed(id))).await?;
         }
         let (source, spec) = (change.source.as_ref(), change.spec.as_ref());
-        let acts = acts_as(source.or(stack.source.as_ref()), spec.unwrap_or(&stack.spec));
-        if acts.is_some() && acts != acts_as(stack.source.as_ref(), &stack.spec) {
+        let (before, after) = (&stack.spec, spec.unwrap_or(&stack.spec));
+        let acts = acts_as(source.or(stack.source.as_ref()), &after.job);
+        let mut acts_as_another = acts.is_some() && acts != acts_as(stack.source.as_ref(), &before.job);
+        if source.is_some() && stack.source.is_some() && !acts_as_another {
+            // An account that the project gives its stacks is another one in another cluster.
+            let said = self.store.stack_job_defaults(stack.project_id).await?;
+            let whole = |spec: &StackSpec| spec.clone().with_job_defaults(said.clone()).whole_job();
+            let (before, after) = (whole(before), whole(after));
+            let acts = acts_as(source, &after);
+            acts_as_another = acts.is_some() && acts != acts_as(stack.source.as_ref(), &before);
+        }
+        if acts_as_another {
             self.stack_account_allowed(ctx, stack.project_id).await?;
         }
         if makes {
@@ -555,8 +565,8 @@ impl App {
 type JobAccount<'a> = (Option<ClusterId>, (Option<&'a str>, &'a str));
 
 /// As whom the Jobs of a stack act, where somebody named an account.
-fn acts_as<'a>(source: Option<&StackSource>, spec: &'a StackSpec) -> Option<JobAccount<'a>> {
-    Some((source.map(|source| source.cluster_id), spec.job.account()?))
+fn acts_as<'a>(source: Option<&StackSource>, job: &'a JobSpec) -> Option<JobAccount<'a>> {
+    Some((source.map(|source| source.cluster_id), job.account()?))
 }
 
 /// Refuses what no run could be made of: said with the change, and not when a commit comes.

@@ -69,6 +69,12 @@ impl App {
         self.store.installation_stack_settings().await
     }
 
+    /// The same for administrators of the installation: a change that names nothing is one all the same.
+    pub async fn stack_settings_unchanged(&self, ctx: &OpCtx) -> Result<StackSettings> {
+        authorize_installation::<Admin>(ctx, Scope::Installation)?;
+        self.store.installation_stack_settings().await
+    }
+
     /// Sets what all stacks have where neither they nor their projects say anything, in place of what was said before; for administrators
     /// of the installation. The limits of each project hold when its stacks run.
     pub async fn stack_settings_set(&self, ctx: &OpCtx, settings: &StackSettings) -> Result<StackSettings> {

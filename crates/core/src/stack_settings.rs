@@ -121,7 +121,8 @@ impl StackSpec {
 impl JobSpec {
     /// This one where it says something, else the other.
     ///
-    /// An account is one of the namespace that it was named for: who names another namespace does not get it.
+    /// An account is one of the namespace that it was named for: who names another namespace does not get it. A resource that this one
+    /// requests or limits has neither from the other: a limit below what is requested elsewhere would be refused.
     #[must_use]
     pub fn over(&self, under: &Self) -> Self {
         let Self {
@@ -140,6 +141,12 @@ impl JobSpec {
             all.extend(own.clone());
             all
         };
+        let takes = |own: &BTreeMap<String, String>, under: &BTreeMap<String, String>| {
+            let mut all = under.clone();
+            all.retain(|name, _| !requests.contains_key(name) && !limits.contains_key(name));
+            all.extend(own.clone());
+            all
+        };
         let (own, below) = (said(namespace.as_deref()), said(under.namespace.as_deref()));
         let is_elsewhere = own.is_some() && own != below;
         let account = said(service_account.as_deref())
@@ -151,8 +158,8 @@ impl JobSpec {
             node_selector: merged(node_selector, &under.node_selector),
             tolerations: if tolerations.is_empty() { under.tolerations.clone() } else { tolerations.clone() },
             service_account: account,
-            requests: merged(requests, &under.requests),
-            limits: merged(limits, &under.limits),
+            requests: takes(requests, &under.requests),
+            limits: takes(limits, &under.limits),
         }
     }
 
@@ -187,7 +194,8 @@ mod tests {
             namespace: Some("all".to_owned()),
             labels: texts(&[("team", "none"), ("fleet", "a")]),
             tolerations: tolerates("all"),
-            requests: texts(&[("cpu", "1"), ("memory", "1Gi")]),
+            requests: texts(&[("cpu", "1"), ("memory", "1Gi"), ("ephemeral-storage", "1Gi")]),
+            limits: texts(&[("cpu", "1")]),
             ..JobSpec::default()
         };
         let project = JobSpec {
@@ -213,7 +221,8 @@ mod tests {
                 node_selector: texts(&[("disk", "ssd")]),
                 tolerations: tolerates("shop"),
                 service_account: None,
-                requests: texts(&[("cpu", "2"), ("memory", "1Gi")]),
+                // Neither the lower limit of what the project requests nor the request of what it limits.
+                requests: texts(&[("cpu", "2"), ("ephemeral-storage", "1Gi")]),
                 limits: texts(&[("memory", "2Gi")]),
             }
         );

@@ -154,7 +154,7 @@ impl StackSettingsMutation {
                     let settings = stacks.parse().map_err(among_stacks).into_graphql(ctx)?;
                     request.app.stack_settings_set(&request.op, &settings).await.map_err(among_stacks)
                 }
-                None => request.app.stack_settings(&request.op).await,
+                None => request.app.stack_settings_unchanged(&request.op).await,
             };
             Ok(Some(settings.into_graphql(ctx)?.into()))
         })

@@ -514,7 +514,8 @@ async fn the_released_commit_of_a_fork_is_planned_again(database: TestDatabase) 
     assert_eq!(released.outcome(), "OK", "{released:?}");
     h.planned_on(&id, &at, "DONE").await;
     // To write is not enough to have what a fork wrote planned again.
-    let role = "mutation { createRole(attributes: {name: \"writer\", actions: [\"read\", \"write\"]}) { id } }";
+    let role =
+        "mutation { createRole(attributes: {name: \"writer\", actions: [\"read\", \"write\"]}) { id } }";
     let role = h.t.admin.data(role, json!({})).await["createRole"]["id"].clone();
     let bind = "mutation ($r: ID, $u: ID!, $p: ID) { changeBindings(roleId: $r, add: [{userId: $u}], projectId: $p) }";
     h.t.admin.data(bind, json!({"r": role, "u": h.t.stranger.id, "p": h.t.project})).await;

@@ -17,6 +17,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("audit_checkpoint_list", "udddda", w, c => w.door.app.audit_checkpoint_list(c, 1)),
         case!("stack_settings", "uaaaaa", w, c => w.door.app.stack_settings(c)),
         case!("stack_settings_set", "udddda", w, c => async { w.door.app.stack_settings_set(c, &StackSettings::default()).await }),
+        case!("stack_settings_unchanged", "udddda", w, c => w.door.app.stack_settings_unchanged(c)),
         case!("installation_keys", "udddda", w, c => w.door.app.installation_keys(c)),
         case!("installation_keys_rotate", "udddda", w, c => w.door.app.installation_keys_rotate(c)),
         // It tells of a refusal, whoever was refused.

@@ -435,6 +435,7 @@ pub(super) const UNASKED: &[&str] = &[
     "stack_definition_update",
     "stack_settings",
     "stack_settings_set",
+    "stack_settings_unchanged",
     "stack_tags",
     "service_projects",
     "service_statuses",

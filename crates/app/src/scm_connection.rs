@@ -311,13 +311,18 @@ impl NewScmSecrets {
             None => kept,
             Some(given) => Some(given.expose_secret().trim().to_owned()).filter(|text| !text.is_empty()),
         };
+        // Blanks at its ends may belong to a passphrase; the end of the line that it was written in does not.
+        let phrase = match ssh_passphrase {
+            None => passphrase,
+            Some(given) => Some(of_line(given.expose_secret()).to_owned()).filter(|text| !text.is_empty()),
+        };
         let after = Kept {
             token: text(token, kept.token),
             app_key: text(app_key, kept.app_key),
             signing_key: text(signing_key, kept.signing_key),
             proxy: text(proxy, kept.proxy),
             ssh_key: text(ssh_key, kept.ssh_key),
-            ssh_passphrase: text(ssh_passphrase, passphrase),
+            ssh_passphrase: phrase,
         };
         let Kept { token, app_key, signing_key, proxy, ssh_key, ssh_passphrase } = &after;
         for (field, text) in [
@@ -361,6 +366,12 @@ impl NewScmSecrets {
         }
         Ok(after)
     }
+}
+
+/// A text without the end of its line.
+fn of_line(text: &str) -> &str {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    text.strip_suffix('\r').unwrap_or(text)
 }
 
 /// Who receives what the connection signs in with: whoever clones, and the API.
@@ -433,6 +444,13 @@ mod tests {
         for ssh_key in [KEY, ""] {
             let other = NewScmSecrets { ssh_key: Some(ssh_key.into()), ..none() };
             assert!(other.over(kept.clone()).unwrap().ssh_passphrase.is_none(), "{ssh_key:?}");
+        }
+        for (given, phrase) in
+            [(" a b ", Some(" a b ")), (" a\n", Some(" a")), ("a \r\n", Some("a ")), ("", None), ("\n", None)]
+        {
+            let spaced =
+                NewScmSecrets { ssh_key: Some(KEY.into()), ssh_passphrase: Some(given.into()), ..none() };
+            assert_eq!(spaced.over(Kept::default()).unwrap().ssh_passphrase.as_deref(), phrase, "{given:?}");
         }
         let alone = NewScmSecrets { ssh_passphrase: Some("x".into()), ..none() };
         assert_eq!(refused(alone), "attributes.sshPassphrase");

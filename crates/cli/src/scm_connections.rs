@@ -446,18 +446,22 @@ fn attributes(
             CliError::usage("only one file can come from standard input").hint("give the others as files")
         );
     }
-    let mut text = |what: &str, path: Option<PathBuf>| -> Result<Option<String>, CliError> {
+    let mut read = |what: &str, path: Option<PathBuf>, is_phrase: bool| -> Result<Option<String>, CliError> {
         let Some(path) = path else { return Ok(None) };
         let text = file::text_or_input(what, &path, terminal)?;
-        let text = text.trim();
+        // Blanks at its ends may belong to a passphrase; the end of its line does not.
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        let text = if is_phrase { line } else { text.trim() };
         if text.is_empty() {
             return Err(CliError::usage(format!("{} is empty ({what})", path.display())));
         }
         Ok(Some(text.to_owned()))
     };
-    let known_hosts = text("the host keys", known_hosts)?;
+    let known_hosts = read("the host keys", known_hosts, false)?;
+    let ssh_passphrase = read("the passphrase of the ssh key", ssh_passphrase_file, true)?.map(Secret::new);
     let mut secret = |what: &str, path: Option<PathBuf>| -> Result<Option<Secret>, CliError> {
-        Ok(text(what, path)?.map(Secret::new))
+        Ok(read(what, path, false)?.map(Secret::new))
     };
     let app_key = secret("the private key of the App", app_key_file)?;
     let github = app_id.zip(installation_id).map(|(app_id, installation_id)| GithubAppAttributes {
@@ -486,7 +490,7 @@ fn attributes(
             .map(|url| HttpProxyAttributes { url, noproxy: None }),
         signing_private_key: secret("the signing key", signing_key_file)?,
         ssh_private_key: secret("the ssh key", ssh_key_file)?,
-        ssh_passphrase: secret("the passphrase of the ssh key", ssh_passphrase_file)?,
+        ssh_passphrase,
         known_hosts,
         repositories,
     })

@@ -262,7 +262,8 @@ function attributes(values: Values, known?: Known): Omit<ScmConnectionAttributes
           knownHosts: text('knownHosts'),
           ...(known?.hasToken === true && { token: '' }),
           ...(given(values, 'sshKey') !== null && { sshPrivateKey: given(values, 'sshKey') }),
-          ...(given(values, 'sshPassphrase') !== null && { sshPassphrase: given(values, 'sshPassphrase') }),
+          // Blanks at its ends may belong to it.
+          ...((values['sshPassphrase'] ?? '') !== '' && { sshPassphrase: values['sshPassphrase'] }),
         }
       : known?.hasSshKey === true && { sshPrivateKey: '', knownHosts: '' }),
   };

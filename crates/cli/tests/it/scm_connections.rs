@@ -97,7 +97,7 @@ async fn an_ssh_key_comes_from_a_file_with_the_keys_of_its_host() {
         .data("CreateScmConnection", "createScmConnection", &plain)
         .data("GetScmConnection", "scmConnection", &plain)
         .data("UpdateScmConnection", "updateScmConnection", &plain);
-    let person = Person::of(&server.url).piping("s3cret\n");
+    let person = Person::of(&server.url).piping(" s3cret \n");
     let (key, hosts) = (person.home().join("key"), person.home().join("hosts"));
     std::fs::write(&key, "KEY\n").unwrap();
     std::fs::write(&hosts, "git.example.com ssh-ed25519 AAAA\n").unwrap();
@@ -110,7 +110,7 @@ async fn an_ssh_key_comes_from_a_file_with_the_keys_of_its_host() {
     assert_eq!(done.code, 0, "{}", done.text());
     let expected = json!({
         "name": "forge", "type": "PLAIN", "baseUrl": "ssh://git@git.example.com/srv", "repositories": ["acme/*"],
-        "sshPrivateKey": "KEY", "sshPassphrase": "s3cret", "knownHosts": "git.example.com ssh-ed25519 AAAA",
+        "sshPrivateKey": "KEY", "sshPassphrase": " s3cret ", "knownHosts": "git.example.com ssh-ed25519 AAAA",
     });
     assert_eq!(server.asked("CreateScmConnection")[0]["attributes"], expected);
 

@@ -47,6 +47,12 @@ pub(super) const ROWS: &[Line] = &[
         document: "mutation ($a: DeploymentSettingsAttributes!) { updateDeploymentSettings(attributes: $a) { stacks { jobSpec { labels } } } }",
         variables: |_| json!({"a": {"stacks": {"jobSpec": {"labels": {"fleet": "all"}}}}}),
     },
+    Line {
+        field: "updateDeploymentSettings",
+        expected: ADMINS,
+        document: "mutation ($a: DeploymentSettingsAttributes!) { updateDeploymentSettings(attributes: $a) { stacks { jobSpec { labels } } } }",
+        variables: |_| json!({"a": {}}),
+    },
     Line { field: "auditKey", expected: ADMINS, document: "{ auditKey }", variables: |_| json!({}) },
     Line {
         field: "webhookSecret",

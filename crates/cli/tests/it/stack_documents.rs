@@ -251,7 +251,7 @@ spec: {name: infra, stackSettings: {jobSpec: {labels: null, resources: {limits: 
     ] {
         assert!(db.contains(kept), "{kept}: {db}");
     }
-    for gone in ["tofu", "policyEngine", "cron:", "REGION", "team: db", "version: "] {
+    for gone in ["tofu", "policyEngine", "cron:", "REGION", "labels:", "version: "] {
         assert!(!db.replace("apiVersion: ", "").contains(gone), "{gone}: {db}");
     }
     let settings = s.w.json("cd projects stack-settings infra").await["jobSpec"].clone();

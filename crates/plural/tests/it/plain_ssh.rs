@@ -146,7 +146,7 @@ async fn a_branch_is_pushed_with_a_key(database: TestDatabase) -> anyhow::Result
     // Another key is not let in, another host is not spoken to.
     world.plural("cd scm-connections update plain --ssh-key-file other").await?;
     let told = world.refused("late").await?;
-    assert!(told.contains("Permission denied"), "{told}");
+    assert!(told.contains("authentication failed"), "{told}");
     let hosts = format!("cd scm-connections update plain --known-hosts other_hosts {unlocked}");
     world.plural(&hosts).await?;
     let told = world.refused("later").await?;

@@ -86,7 +86,7 @@ async fn the_nearest_says_what_a_job_is(database: TestDatabase) {
             "namespace": "runs", "labels": {"fleet": "all", "team": "shop", "tier": "2"},
             "annotations": {"example.org/a": "b"}, "nodeSelector": {"disk": "ssd"}, "serviceAccount": "runner",
             "tolerations": [{"key": "shop", "operator": "Exists"}],
-            "requests": {"requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"cpu": null, "memory": "2Gi"}},
+            "requests": {"requests": {"cpu": "2", "memory": null}, "limits": {"cpu": null, "memory": "2Gi"}},
         })
     );
     // What runs in the Job is not told who said what of it.

@@ -45,8 +45,17 @@ const EVERYTHING: &str = "query ($name: String!) { prAutomation(name: $name) {
 } }";
 
 /// What is walked before people change something.
-const MADE: [&str; 8] =
-    ["signsIn", "connects", "registers", "automates", "creates", "isFollowed", "merges", "moves"];
+const MADE: [&str; 9] = [
+    "signsIn",
+    "connects",
+    "registers",
+    "signsInBySsh",
+    "automates",
+    "creates",
+    "isFollowed",
+    "merges",
+    "moves",
+];
 /// What is walked after it.
 const UPGRADED: [&str; 10] = [
     "signsIn",

@@ -569,10 +569,10 @@ async function upgrades(page) {
   await page.getByLabel(/^region/).fill('eu');
   await button(page, 'Show what would change').click();
   await page.getByText(/^1 file would change$/).waitFor(PATIENCE);
-  const changed = page.getByRole('region', { name: 'Changes of apps/shop.yaml' });
+  const shown = page.getByRole('region', { name: 'Changes of apps/shop.yaml' });
   for (const line of ['-  port: "80"', '+  port: "8080"', '+  region: eu'])
-    await changed.getByText(line, { exact: true }).waitFor();
-  assert.equal(await changed.getByText('-  replicas: "3"', { exact: true }).count(), 0, 'what people changed is lost');
+    await shown.getByText(line, { exact: true }).waitFor();
+  assert.equal(await shown.getByText('-  replicas: "3"', { exact: true }).count(), 0, 'what people changed is lost');
   await judge(page, 'the review of an upgrade');
   assert.deepEqual(sent('PreviewPrInstanceUpgrade').at(-1).context, { region: 'eu' }, 'what did not change is sent');
   await button(page, 'Show what it would do').click();

@@ -66,18 +66,34 @@ export async function judge(page, name, covers) {
           [undefined, false],
         ];
   for (const look of looks) {
-    const { violations } = await page.evaluate(
-      ([within, enabled]) =>
-        globalThis.axe.run(within ?? document, {
-          runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'],
-          rules: { 'target-size': { enabled } },
-        }),
-      look,
-    );
-    for (const { id, impact, nodes } of violations) {
-      if (impact === 'serious' || impact === 'critical') problems.push(`${name}: axe ${id}: ${nodes[0].html.slice(0, 300)}`);
+    let found = await faults(page, look);
+    // What fades in or out is faint for a moment: what is wrong is so when all stands still, too.
+    for (let turn = 0; turn < 2 && found.length > 0; turn += 1) {
+      await stands(page);
+      found = await faults(page, look);
     }
+    for (const { id, nodes } of found) problems.push(`${name}: axe ${id}: ${nodes[0].html.slice(0, 300)}`);
   }
+}
+
+/** What axe finds serious within a part of the page, or on all of it. */
+async function faults(page, look) {
+  const { violations } = await page.evaluate(
+    ([within, enabled]) =>
+      globalThis.axe.run(within ?? document, {
+        runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'],
+        rules: { 'target-size': { enabled } },
+      }),
+    look,
+  );
+  return violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+}
+
+/** Waits until nothing fades or moves that comes to an end. */
+async function stands(page) {
+  await page.waitForFunction(() =>
+    document.getAnimations().every((one) => one.playState !== 'running' || one.effect?.getTiming().iterations === Infinity),
+  );
 }
 
 /** How much wider than its window the page is, in pixels. */

@@ -373,6 +373,9 @@ async fn an_apply_is_not_gone_before_its_pod_is(cluster: TestCluster) -> anyhow:
     let (id, run) = waiting_run();
     f.console.want_run(v1::StackRunJob { phase: "apply".to_owned(), ..run });
     f.created(id, 1).await?;
+    // One that has not spoken would be made again when its Job goes.
+    f.console.change_run(id, |run| run.spoken = true);
+    f.console.told_spoken().await;
     let of_run = ListParams::default().labels(&format!("deployments.plural.sh/run={id}"));
     let pod = eventually(PATIENCE, async || match f.pods().list(&of_run).await {
         Ok(pods) => pods.items.first().map(ResourceExt::name_any).ok_or_else(|| "no Pod".to_owned()),

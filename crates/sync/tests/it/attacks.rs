@@ -1,6 +1,10 @@
 //! The attacks on tenants and secrets that end at the agent, by number.
 
-use kube::api::{DynamicObject, ObjectMeta, PostParams};
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use kube::{
+    Api,
+    api::{DynamicObject, ObjectMeta, PostParams},
+};
 use plural_core::project_limits::ProjectLimits;
 use plural_render::Object;
 use plural_sync::{Limits, Part};
@@ -138,6 +142,15 @@ async fn attack_16_a_service_account_is_kept_in_hooks_and_prune(cluster: TestClu
     let outcome = f.sync_until(&objects[..2], |outcome| outcome.deleted > 0).await?;
     assert!(outcome.problems.is_empty(), "{outcome:?}");
     assert!(f.engine.sync(&rights, vec![role(&["get", "create", "patch"]), binding]).await.applied);
+    // An API server learns of a changed Role by a watch of its own: until then it would let all be deleted.
+    let reviews: Api<SubjectAccessReview> = Api::all(f.client.clone());
+    let may_delete: SubjectAccessReview = serde_json::from_value(json!({"spec": {"user": user,
+        "resourceAttributes": {"namespace": f.namespace, "verb": "delete", "resource": "configmaps"}}}))?;
+    plural_testkit::eventually(crate::fixture::PATIENCE, async || {
+        let review = reviews.create(&PostParams::default(), &may_delete).await;
+        review.is_ok_and(|review| review.status.is_some_and(|status| !status.allowed))
+    })
+    .await;
     let refused = async || {
         let outcome = f.engine.destroy(&f.target).await;
         outcome.problems.iter().any(|problem| problem.part == Part::Prune && problem.message.contains(&user))

@@ -217,8 +217,7 @@ impl App {
             Box::pin(self.pr_instance_uninstall_ready(ctx, &ask)).await?;
         let asked = uninstalls(&instance, change, ctx)?;
         let made = PrMade { files: Vec::new(), ..instance.made.clone() };
-        let begun =
-            begin(PullRequestId::new(), &instance, asked, PrInstanceChangeKind::Uninstall, made)?;
+        let begun = begin(PullRequestId::new(), &instance, asked, PrInstanceChangeKind::Uninstall, made)?;
         let begin = Begin { key, ..begun };
         Box::pin(self.pull_request_begun(ctx, &automation, begin, wait)).await
     }

@@ -36,7 +36,8 @@ pub(crate) const SECRETS: &str = "secrets";
 const WAIT: &str = "pullRequest.secret.wait";
 /// Why some wait that no agent is told of.
 const DAMAGED: &str = "the console cannot read its values: its log says why";
-const CHANGES_NONE: &str = "the agent of the cluster is of an earlier release, which changes no Secrets: update the agent";
+const CHANGES_NONE: &str =
+    "the agent of the cluster is of an earlier release, which changes no Secrets: update the agent";
 /// Secrets that an agent is told of at a time.
 const AT_ONCE: u64 = 20;
 /// Bytes of what an agent says of one.

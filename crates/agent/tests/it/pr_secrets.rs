@@ -212,7 +212,8 @@ async fn one_of_an_upgrade_takes_the_place_and_keeps_what_nobody_gave_anew(
         kept: vec!["user".to_owned()],
         ..wanted(&f.namespace)
     };
-    let stranger = v1::WantedSecret { id: PullRequestId::new().to_string(), previous: one.id, ..third.clone() };
+    let stranger =
+        v1::WantedSecret { id: PullRequestId::new().to_string(), previous: one.id, ..third.clone() };
     f.console.want_secret(stranger.clone());
     let told = f.console.secret_told(&stranger.id, "it waits", |told| told.state() == State::Waits).await?;
     assert!(told.message.contains("is not of this pull request"), "{told:?}");

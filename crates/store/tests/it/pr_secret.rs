@@ -12,7 +12,7 @@ use plural_app::pull_request::{PullRequestEnd, PullRequestFilter, PullRequestSto
 use plural_app::pull_request_open::PullRequestAsk;
 use plural_app::scm_connection::NewScmSecrets;
 use plural_core::cluster::Cluster;
-use plural_core::ids::PullRequestId;
+use plural_core::ids::{PrInstanceId, PullRequestId};
 use plural_core::policy::BindingsChange;
 use plural_core::pr_automation::{NewPrAutomation, PrAutomation, PrAutomationLinksChange};
 use plural_core::pr_automation_spec::{PrAutomationSpecChange, PrSecretEntry, PrSecrets};
@@ -139,7 +139,7 @@ impl World {
         &self,
         told: Vec<PrSecretTold>,
     ) -> BTreeMap<PullRequestId, Option<BTreeMap<String, String>>> {
-        let wanted = self.door.app.agent_secrets(&self.agent, told).await.unwrap();
+        let wanted = self.door.app.agent_secrets(&self.agent, told, true).await.unwrap();
         let values = |values: BTreeMap<String, secrecy::SecretString>| {
             values.into_iter().map(|(name, value)| (name, value.expose_secret().to_owned())).collect()
         };
@@ -149,6 +149,12 @@ impl World {
     async fn mark(&self) -> u64 {
         self.door.database.pr_secrets_mark(self.cluster.id).await.unwrap()
     }
+}
+
+fn ask(id: PrInstanceId, secrets: Value) -> PrInstanceAsk {
+    let Value::Object(secrets) = secrets else { panic!("no object: {secrets}") };
+    let context = Map::new();
+    PrInstanceAsk { id, context, allow_conflicts: false, overwrite: false, secrets, key: None }
 }
 
 fn told(id: PullRequestId, outcome: PrSecretOutcome, message: Option<&str>) -> Vec<PrSecretTold> {
@@ -185,7 +191,7 @@ async fn values_are_kept_from_the_request_until_the_cluster_has_them(database: T
     let other = w.door.cluster("green").await;
     let other = w.door.app.agent_authenticate(other.deploy_token.expose_secret()).unwrap();
     let foreign = told(begun.id, PrSecretOutcome::Written, None);
-    assert!(w.door.app.agent_secrets(&other, foreign).await.unwrap().is_empty());
+    assert!(w.door.app.agent_secrets(&other, foreign, true).await.unwrap().is_empty());
     w.poll(told(begun.id, PrSecretOutcome::Deleted, None)).await;
     assert_eq!(w.secret(begun.id).await.state, PrSecretState::Due, "nobody asked for that");
     assert!(w.poll(told(begun.id, PrSecretOutcome::Written, None)).await.is_empty());
@@ -211,9 +217,7 @@ async fn what_is_taken_away_is_deleted(database: TestDatabase) {
     let filter = PrInstanceFilter::default();
     let page = w.door.app.list::<PrInstance>(&w.door.admin, &filter, &PageArgs::default()).await.unwrap();
     let id = page.into_nodes().remove(0).id;
-    let ask =
-        || PrInstanceAsk { id, context: Map::new(), allow_conflicts: false, overwrite: false, key: None };
-    let gone = w.door.app.pr_instance_uninstall(&w.door.admin, ask(), false).await.unwrap();
+    let gone = w.door.app.pr_instance_uninstall(&w.door.admin, ask(id, json!({})), false).await.unwrap();
     assert!(w.poll(Vec::new()).await.is_empty(), "it is not merged yet");
     // Nothing is left to change in the repository: what the instance is follows without a pull request.
     let at = w.door.app.now();
@@ -268,8 +272,7 @@ async fn a_merge_into_another_branch_brings_and_takes_nothing(database: TestData
     let filter = PrInstanceFilter { pull_request_id: Some(merged.id), ..PrInstanceFilter::default() };
     let page = w.door.app.list::<PrInstance>(&w.door.admin, &filter, &PageArgs::default()).await.unwrap();
     let id = page.into_nodes().remove(0).id;
-    let ask = PrInstanceAsk { id, context: Map::new(), allow_conflicts: false, overwrite: false, key: None };
-    let gone = w.door.app.pr_instance_uninstall(&w.door.admin, ask, false).await.unwrap();
+    let gone = w.door.app.pr_instance_uninstall(&w.door.admin, ask(id, json!({})), false).await.unwrap();
     w.end(gone.id, PrStatus::Open).await;
     settle(gone.id, "mine").await;
     assert_eq!(w.secret(merged.id).await.state, PrSecretState::Written);

@@ -142,8 +142,15 @@ export const PreviewUpgrade = graphql(/* GraphQL */ `
 `);
 
 export const Upgrade = graphql(/* GraphQL */ `
-  mutation UpgradePrInstance($id: ID!, $context: Json, $allowConflicts: Boolean, $overwrite: Boolean) {
-    upgradePrInstance(id: $id, context: $context, allowConflicts: $allowConflicts, overwrite: $overwrite, wait: false) {
+  mutation UpgradePrInstance($id: ID!, $context: Json, $allowConflicts: Boolean, $overwrite: Boolean, $secrets: Json) {
+    upgradePrInstance(
+      id: $id
+      context: $context
+      allowConflicts: $allowConflicts
+      overwrite: $overwrite
+      wait: false
+      secrets: $secrets
+    ) {
       id
     }
   }

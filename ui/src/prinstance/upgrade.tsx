@@ -298,8 +298,8 @@ function Wizard({ instance, automation }: { instance: Instance; automation: Aski
               {entriesOf(automation).length > 0 && (
                 <Text size="sm">
                   Values of its Secret that are given anew:{' '}
-                  {secret === null ? 'none' : <Name of={Object.keys(secret).join(', ')} />}. Others that the cluster has stay as they
-                  are.
+                  {secret === null ? 'none' : <Name of={Object.keys(secret).join(', ')} />}. Others that the cluster has stay as
+                  they are.
                 </Text>
               )}
               {/* What becomes of its Secret is said above. */}

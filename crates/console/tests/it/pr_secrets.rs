@@ -200,7 +200,7 @@ async fn an_upgrade_brings_its_secret_and_without_a_merge_only_for_who_may_write
     assert!(refused.message().contains("needs a value for: host"), "{refused:?}");
     // The files stay as they are, so nobody would look at what comes with it.
     let asked = json!({"id": id, "secrets": {"host": VALUE}});
-    let refused = w.t.reader.ask(UPGRADE, asked.clone()).await;
+    let refused = w.t.reader.ask(UPGRADE, asked).await;
     assert!(refused.message().contains("there is nothing to merge"), "{refused:?}");
     assert!(!refused.body.to_string().contains(VALUE), "{refused:?}");
     assert_eq!(w.instance().await["outdated"], true, "nothing is recorded of it");

@@ -158,8 +158,9 @@ impl World {
         self.end(begun.id, PrStatus::Merged).await;
         self.poll(told(begun.id, PrSecretOutcome::Written, None)).await;
         let filter = PrInstanceFilter { pull_request_id: Some(begun.id), ..PrInstanceFilter::default() };
-        let found = self.door.app.list::<PrInstance>(&self.door.admin, &filter, &PageArgs::default());
-        (found.await.unwrap().into_nodes().remove(0).id, begun.id)
+        let (app, by) = (&self.door.app, &self.door.admin);
+        let page = app.list::<PrInstance>(by, &filter, &PageArgs::default()).await.unwrap();
+        (page.into_nodes().remove(0).id, begun.id)
     }
 
     /// Another version of the automation, with another Secret.

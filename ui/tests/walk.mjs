@@ -8,6 +8,7 @@ import { automationForm } from './automation_form.mjs';
 import { browser, forgive, judge, open, problems, settled } from './browser.mjs';
 import { faults } from './faults.mjs';
 import { missing, walked } from './gallery/pages.mjs';
+import { instance } from './instance.mjs';
 import { HEAD } from './nouns.mjs';
 import { DIGEST } from './stacks.mjs';
 import { serve } from './world.mjs';
@@ -75,6 +76,7 @@ async function made(part) {
     await selfService(console_.url);
     await pulls(console_.url);
     await automationForm(console_.url);
+    await instance(console_.url);
   }
   if (part === 'stacks') {
     await runs(console_.url);

@@ -2,7 +2,8 @@
 //! away.
 //!
 //! # Guarantees
-//! - Only a Secret with the label of its pull request is written over or deleted; another one stays, and the console is told so.
+//! - Only a Secret with the label of its pull request is written over or deleted; another one stays, and the console is told so. A Secret
+//!   of an upgrade takes the place of the one of before in one write: it has the values of both, or that one is as it was.
 //! - Each step can be done again: the console names a Secret until it was told that it is done.
 //! - Values are in the Secret and nowhere else: not on disk, not in a log, not in what the console is told.
 
@@ -70,7 +71,7 @@ pub(crate) async fn run(core: Arc<Core>, client: Client) {
             outcomes.push(v1::SecretOutcome { id: one.id, state: state.into(), message });
         }
         let all_wait = outcomes.iter().all(|one| one.state() == State::Waits) && !outcomes.is_empty();
-        match core.console.secrets(v1::SecretsRequest { outcomes }).await {
+        match core.console.secrets(v1::SecretsRequest { outcomes, changes: true }).await {
             Ok(answer) => wanted = answer.secrets,
             // A console of an earlier build wants none.
             Err(error) if error.is_unknown_call() => {}
@@ -125,32 +126,56 @@ fn limits(limits: Option<&v1::ProjectLimits>) -> (String, ProjectLimits) {
 }
 
 async fn write(api: &Api<Secret>, wanted: &v1::WantedSecret, project: &str) -> Outcome {
-    let secret = secret(wanted, project);
-    match within(api.create(&PostParams::default(), &secret)).await {
-        Ok(_) => return (State::Written, String::new()),
-        Err(Failure { code: 409, .. }) => {}
-        Err(Failure { code: 404, .. }) => {
-            return (State::Waits, format!("namespace {} is not there yet", wanted.namespace));
+    let mut secret = secret(wanted, project);
+    let v1::WantedSecret { id, namespace, name, previous, kept, .. } = wanted;
+    // What stays as it is can be had from the one that is there only.
+    if kept.is_empty() {
+        match within(api.create(&PostParams::default(), &secret)).await {
+            Ok(_) => return (State::Written, String::new()),
+            Err(Failure { code: 409, .. }) => {}
+            Err(Failure { code: 404, .. }) => {
+                return (State::Waits, format!("namespace {namespace} is not there yet"));
+            }
+            Err(failure) => return (State::Waits, failure.words),
+        }
+    }
+    let mut found = match within(api.get(name)).await {
+        Ok(found) => found,
+        Err(Failure { code: 404, .. }) if !kept.is_empty() => {
+            let why = format!(
+                "{namespace}/{name} is not there any more, and its values were in it alone: make it again with {}, and with the label {OWNER}={previous}",
+                kept.join(", ")
+            );
+            return (State::Waits, why);
         }
         Err(failure) => return (State::Waits, failure.words),
-    }
-    let mut found = match within(api.get(&wanted.name)).await {
-        Ok(found) => found,
-        Err(failure) => return (State::Waits, failure.words),
     };
-    if !is_ours(&found, &wanted.id) {
+    let takes = !previous.is_empty() && is_ours(&found, previous);
+    if !is_ours(&found, id) && !takes {
         let why = format!(
-            "refused: {}/{} is there already and is not of this pull request; delete it, or have the automation name another one",
-            wanted.namespace, wanted.name
+            "refused: {namespace}/{name} is there already and is not of this pull request; delete it, or have the automation name another one"
         );
         return (State::Waits, why);
     }
-    if found.data == secret.data {
+    let there = found.data.take().unwrap_or_default();
+    let mut data = secret.data.take().unwrap_or_default();
+    let missing: Vec<&str> =
+        kept.iter().filter(|name| !there.contains_key(*name)).map(String::as_str).collect();
+    if !missing.is_empty() {
+        let why = format!(
+            "{namespace}/{name} does not have {} any more, which nobody gave anew: put it there",
+            missing.join(", ")
+        );
+        return (State::Waits, why);
+    }
+    data.extend(kept.iter().filter_map(|name| Some((name.clone(), there.get(name)?.clone()))));
+    if there == data && !takes {
         return (State::Written, String::new());
     }
     // With the version that was read: what somebody wrote meanwhile is looked at again.
-    found.data = secret.data;
-    match within(api.replace(&wanted.name, &PostParams::default(), &found)).await {
+    found.data = Some(data);
+    found.metadata.labels.get_or_insert_default().insert(OWNER.to_owned(), id.clone());
+    match within(api.replace(name, &PostParams::default(), &found)).await {
         Ok(_) => (State::Written, String::new()),
         Err(failure) => (State::Waits, failure.words),
     }

@@ -17,13 +17,14 @@ use plural_core::pull_request::{PullRequest, branch_of};
 use plural_core::{Error, PageArgs, Result};
 use serde_json::{Map, Value, json};
 
-use crate::access::{Authorized, CreatePr};
+use crate::access::{Authorized, CreatePr, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::scaffolds::{ScaffoldEntry, ScaffoldMerge, ScaffoldMerged};
 use crate::pr_automation::PrAutomationSelector;
 use crate::pr_instance::{PrInstanceFilter, PrLedger};
 use crate::pr_instance_made::{AskedChange, AskedKind, Compared, Tree, after_overwrite, files_at, plain};
+use crate::pr_secret::SECRETS;
 use crate::pull_request_key::Keyed;
 use crate::pull_request_made::{Asked, CONTEXT};
 use crate::pull_request_open::{Begin, Prepared, PullRequestPreview, seed_context};
@@ -46,6 +47,8 @@ pub struct PrInstanceAsk {
     pub key: Option<IdempotencyKey>,
     /// Of an upgrade: its files become those of the new version, whatever people changed in them.
     pub overwrite: bool,
+    /// Of an upgrade: values of the Secret that the newest version asks for. Those that its cluster has may be left out.
+    pub secrets: Map<String, Value>,
 }
 
 /// What became of upgrading one of many.
@@ -99,12 +102,26 @@ impl App {
         }
         let kind = AskedKind::Upgrade { allow_conflicts: ask.allow_conflicts, overwrite: ask.overwrite };
         let ready = Box::pin(self.pr_instance_ready(ctx, &ask, kind)).await?;
-        let Upgrade { asked, made } =
-            Box::pin(self.pr_instance_upgrade_asked(ctx, &ready, &ask.context)).await?;
-        let Ready { instance, automation, change } = ready;
+        let Upgrade { asked, made } = Box::pin(self.pr_instance_upgrade_asked(ctx, &ready, &ask)).await?;
+        let Ready { instance, automation, mut change } = ready;
+        let id = PullRequestId::new();
+        let of = (id, &ask.secrets);
+        let secret =
+            Box::pin(self.pr_secret_upgraded(&automation, &instance, of, &asked.answers, ctx.now())).await?;
+        change.needs_merge = secret.is_some() && !self.pr_automation_may_write(ctx, automation.id).await?;
         let asked = Asked { change: Some(change), ..asked };
-        let begin = Begin { key, ..begin(&instance, asked, PrInstanceChangeKind::Upgrade, made)? };
+        let begun = begin(id, &instance, asked, PrInstanceChangeKind::Upgrade, made)?;
+        let begin = Begin { key, secret, ..begun };
         Box::pin(self.pull_request_begun(ctx, &automation, begin, wait)).await
+    }
+
+    /// Whoever may write an automation says what its Secret is.
+    async fn pr_automation_may_write(&self, ctx: &OpCtx, id: PrAutomationId) -> Result<bool> {
+        match self.authorized::<PrAutomation, Write>(ctx, &PrAutomationSelector::Id(id)).await {
+            Ok(_) => Ok(true),
+            Err(Error::Forbidden { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// What an upgrade would change; needs the same right. Nothing is written, and conflicts are shown.
@@ -132,8 +149,7 @@ impl App {
     async fn pr_instance_upgrade_prepared(&self, ctx: &OpCtx, ask: &PrInstanceAsk) -> Result<Prepared> {
         let kind = AskedKind::Upgrade { allow_conflicts: true, overwrite: ask.overwrite };
         let ready = Box::pin(self.pr_instance_ready(ctx, ask, kind)).await?;
-        let Upgrade { asked, made: _ } =
-            Box::pin(self.pr_instance_upgrade_asked(ctx, &ready, &ask.context)).await?;
+        let Upgrade { asked, made: _ } = Box::pin(self.pr_instance_upgrade_asked(ctx, &ready, ask)).await?;
         let Ready { instance, automation, change } = ready;
         let PrInstance { repository, base, .. } = instance;
         Ok(Prepared { automation, repository, base, asked: Asked { change: Some(change), ..asked } })
@@ -167,6 +183,8 @@ impl App {
                     allow_conflicts,
                     // What is overwritten is looked at first, one by one.
                     overwrite: false,
+                    // One value is not for many: those that need one are told so.
+                    secrets: Map::new(),
                     key: None,
                 };
                 let outcome = match Box::pin(self.pr_instance_upgrade(ctx, ask, false)).await {
@@ -199,7 +217,8 @@ impl App {
             Box::pin(self.pr_instance_uninstall_ready(ctx, &ask)).await?;
         let asked = uninstalls(&instance, change, ctx)?;
         let made = PrMade { files: Vec::new(), ..instance.made.clone() };
-        let begin = Begin { key, ..begin(&instance, asked, PrInstanceChangeKind::Uninstall, made)? };
+        let begun = begin(PullRequestId::new(), &instance, asked, PrInstanceChangeKind::Uninstall, made)?;
+        let begin = Begin { key, ..begun };
         Box::pin(self.pull_request_begun(ctx, &automation, begin, wait)).await
     }
 
@@ -366,6 +385,7 @@ impl App {
             clock_ms: instance.clock_ms,
             files: instance.made.files.clone(),
             parts: instance.made.version.parts.clone(),
+            needs_merge: false,
             kind,
         };
         Ok(Ready { instance, automation, change })
@@ -391,22 +411,18 @@ impl App {
         &self,
         ctx: &OpCtx,
         ready: &Ready,
-        given: &Map<String, Value>,
+        ask: &PrInstanceAsk,
     ) -> Result<Upgrade> {
         let Ready { instance, automation, change } = ready;
         let spec = automation.spec.clone();
         if spec.patch {
             return Err(Error::conflict("the automation makes a patch now, and no pull request"));
         }
-        if spec.secrets != instance.made.version.spec.secrets {
-            return Err(Error::conflict(
-                "the newest version of the automation asks for another Secret, and an upgrade makes none: take the instance away, and have a new one made",
-            ));
-        }
         let (was, questions) = (&instance.made, &spec.configuration);
         // A secret answer that only the version of before asks for is no answer to the new one.
         let is_asked = |name: &str| questions.iter().any(|question| question.name == name);
-        let given: Map<String, Value> = given
+        let given: Map<String, Value> = ask
+            .context
             .iter()
             .filter(|(name, _)| is_asked(name) || !was.answers.secret.contains(*name))
             .map(|(name, value)| (name.clone(), value.clone()))
@@ -425,7 +441,8 @@ impl App {
         // Templates of the repository itself change without the automation, and so does what comes from elsewhere.
         let may_be_newer = spec.creates.templates.iter().any(|template| !template.external)
             || was.version.parts.as_ref().map_or(spec.takes_parts(), |was| *was != parts);
-        if digest == was.version.digest && answers == change.answers && !may_be_newer {
+        let is_same = digest == was.version.digest && answers == change.answers && ask.secrets.is_empty();
+        if is_same && !may_be_newer {
             return Err(Error::conflict("the instance is of the newest version already, with these answers"));
         }
         let version = PrVersion {
@@ -443,12 +460,17 @@ impl App {
 impl PrInstanceAsk {
     /// All that is asked: two requests that say the same are one.
     fn whole(&self, kind: PrInstanceChangeKind) -> Value {
-        let Self { id, context, allow_conflicts, overwrite, key: _ } = self;
+        let Self { id, context, allow_conflicts, overwrite, secrets, key: _ } = self;
         let what = match kind {
             PrInstanceChangeKind::Upgrade => "upgrade",
             PrInstanceChangeKind::Uninstall => "uninstall",
         };
-        json!({what: id.to_string(), "context": context, "allowConflicts": allow_conflicts, "overwrite": overwrite})
+        let mut whole = json!({what: id.to_string(), "context": context, "allowConflicts": allow_conflicts, "overwrite": overwrite});
+        // The release before this one asks for none.
+        if !secrets.is_empty() {
+            whole[SECRETS] = Value::Object(secrets.clone());
+        }
+        whole
     }
 }
 
@@ -483,8 +505,13 @@ fn uninstalls(instance: &PrInstance, change: AskedChange, ctx: &OpCtx) -> Result
     Ok(Asked { change: Some(change), ..asked })
 }
 
-fn begin(instance: &PrInstance, asked: Asked, kind: PrInstanceChangeKind, made: PrMade) -> Result<Begin> {
-    let id = PullRequestId::new();
+fn begin(
+    id: PullRequestId,
+    instance: &PrInstance,
+    asked: Asked,
+    kind: PrInstanceChangeKind,
+    made: PrMade,
+) -> Result<Begin> {
     let branch = branch_of(id, asked.spec.branch_prefix.as_deref(), None)?;
     let action = match kind {
         PrInstanceChangeKind::Upgrade => "prInstance.upgrade",

@@ -56,6 +56,9 @@ pub(crate) struct AskedChange {
     /// What it took from elsewhere then, where that was kept.
     #[serde(default)]
     pub(crate) parts: Option<PrParts>,
+    /// It brings a Secret, and whoever asked may not have it written without a merge.
+    #[serde(default)]
+    pub(crate) needs_merge: bool,
     /// What is done.
     pub(crate) kind: AskedKind,
 }
@@ -529,6 +532,7 @@ mod tests {
             clock_ms: 3,
             files: vec![file("own", true), file("kept", true)],
             parts: None,
+            needs_merge: false,
             kind: AskedKind::Upgrade { allow_conflicts: false, overwrite: true },
         };
         let recorded = change.recorded(vec![file("own", false), file("edited", false)]);

@@ -8,7 +8,7 @@ use plural_core::access::Actor;
 use plural_core::audit::AuditEntry;
 use plural_core::cluster::Cluster;
 use plural_core::data_key::KeyOwner;
-use plural_core::ids::{ClusterId, ProjectId, PullRequestId};
+use plural_core::ids::{ClusterId, PrInstanceId, ProjectId, PullRequestId};
 use plural_core::pr_automation::PrAutomation;
 use plural_core::pr_automation_spec::{PrAutomationSpec, PrSecretEntry};
 use plural_core::pr_instance::PrInstance;
@@ -31,9 +31,13 @@ use crate::secret::random;
 use crate::sync::NamedLimits;
 
 /// The argument that has the values.
-const SECRETS: &str = "secrets";
+pub(crate) const SECRETS: &str = "secrets";
 /// In no audit line: what waits has not happened.
 const WAIT: &str = "pullRequest.secret.wait";
+/// Why some wait that no agent is told of.
+const DAMAGED: &str = "the console cannot read its values: its log says why";
+const CHANGES_NONE: &str =
+    "the agent of the cluster is of an earlier release, which changes no Secrets: update the agent";
 /// Secrets that an agent is told of at a time.
 const AT_ONCE: u64 = 20;
 /// Bytes of what an agent says of one.
@@ -49,6 +53,22 @@ pub struct NewPrSecret {
     pub secret: PrSecret,
     /// Its values by name, as JSON, sealed for `pr_secret:ID:values`.
     pub content: Sealed,
+    /// It comes with an upgrade: until that is merged it waits, however the instance stands.
+    pub upgrades: bool,
+}
+
+/// What is asked for: where it is to be, and with which values.
+struct Asks<'a> {
+    id: PullRequestId,
+    project: ProjectId,
+    instance: PrInstanceId,
+    cluster: ClusterId,
+    place: PrSecretPlace,
+    entries: &'a [PrSecretEntry],
+    given: &'a Map<String, Value>,
+    /// What is at the same place.
+    before: Option<&'a PrSecret>,
+    at: DateTime<Utc>,
 }
 
 /// A Secret that an agent has to write or delete.
@@ -94,6 +114,10 @@ pub struct WantedPrSecret {
     pub values: Option<BTreeMap<String, SecretString>>,
     /// What the project may touch.
     pub limits: NamedLimits,
+    /// The pull request whose Secret it takes the place of.
+    pub previous: Option<PullRequestId>,
+    /// Names of values that stay as they are in that.
+    pub kept: Vec<String>,
 }
 
 /// What is recorded of Secrets. They are written with the records of pull requests.
@@ -108,6 +132,8 @@ pub trait PrSecretStore: Send + Sync + 'static {
         project: ProjectId,
         most: u64,
     ) -> Result<Vec<DuePrSecret>>;
+    /// Secrets of an instance that are in a cluster, or are to be written by its agent, the newest first.
+    async fn pr_secrets_of(&self, instance: PrInstanceId) -> Result<Vec<PrSecret>>;
     /// What the agent of a cluster says of one, with an audit line where that is done. Of others, and of what was not asked, nothing changes.
     async fn pr_secret_told(&self, cluster: ClusterId, told: &PrSecretTold, by: &AuditEntry) -> Result<()>;
     /// Forgets values that were asked for before a time and that no cluster has: of how many.
@@ -132,32 +158,85 @@ impl App {
             }
             return Err(Error::invalid(SECRETS, "must be left out: the automation asks for no Secret"));
         };
-        let PrSecretPlace { cluster, namespace, name } = PrSecretPlace::of(secrets, configuration, answers)?;
-        let cluster = self.pr_secret_cluster(automation.project_id, &cluster).await?;
-        let NamedLimits { project, limits } = self.store.cluster_limits(cluster.id).await?;
+        let place = PrSecretPlace::of(secrets, configuration, answers)?;
+        let cluster = self.pr_secret_cluster(automation.project_id, &place.cluster).await?.id;
+        let (project, instance, at) = (automation.project_id, instance.id, instance.created_at);
+        let entries = secrets.entries.as_slice();
+        let asks = Asks { id, project, instance, cluster, place, entries, given, before: None, at };
+        Ok(Some(self.pr_secret_made(asks, false).await?))
+    }
+
+    /// The Secret that an upgrade brings; nothing where the one that is there stays, or is not asked for any more.
+    pub(crate) async fn pr_secret_upgraded(
+        &self,
+        automation: &PrAutomation,
+        instance: &PrInstance,
+        (id, given): (PullRequestId, &Map<String, Value>),
+        answers: &Map<String, Value>,
+        at: DateTime<Utc>,
+    ) -> Result<Option<NewPrSecret>> {
+        let PrAutomationSpec { secrets, configuration, .. } = &automation.spec;
+        let Some(secrets) = secrets else {
+            if given.is_empty() {
+                return Ok(None);
+            }
+            return Err(Error::invalid(SECRETS, "must be left out: the newest version asks for no Secret"));
+        };
+        let place = PrSecretPlace::of(secrets, configuration, answers)?;
+        let cluster = self.pr_secret_cluster(automation.project_id, &place.cluster).await?.id;
+        let known = self.store.pr_secrets_of(instance.id).await?;
+        let is_same = instance.made.version.spec.secrets.as_ref() == Some(secrets);
+        let stays = given.is_empty()
+            && known.first().map_or(is_same, |newest| {
+                newest.is_at(cluster, &place.namespace, &place.name)
+                    && (is_same || has_values(newest, &secrets.entries))
+            });
+        if stays {
+            return Ok(None);
+        }
+        let before = known.iter().find(|one| one.is_at(cluster, &place.namespace, &place.name));
+        if let Some(PrSecret { namespace, name, message, .. }) =
+            before.filter(|one| one.state != PrSecretState::Written)
+        {
+            let why = message.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+            return Err(Error::conflict(format!(
+                "the Secret {namespace}/{name} of the instance is not in its cluster yet{why}: try again once it is"
+            )));
+        }
+        let (project, instance, entries) = (automation.project_id, instance.id, secrets.entries.as_slice());
+        let asks = Asks { id, project, instance, cluster, place, entries, given, before, at };
+        Ok(Some(self.pr_secret_made(asks, true).await?))
+    }
+
+    /// With its values sealed, where the project may have it.
+    async fn pr_secret_made(&self, asks: Asks<'_>, upgrades: bool) -> Result<NewPrSecret> {
+        let Asks { id, project: project_id, instance, cluster, place, entries, given, before, at } = asks;
+        let PrSecretPlace { cluster: _, namespace, name } = place;
+        let NamedLimits { project, limits } = self.store.cluster_limits(cluster).await?;
         if let Some(why) = refusal(&project, &limits, &namespace) {
             return Err(Error::forbidden(format!("the Secret {namespace}/{name} may not be made: {why}")));
         }
-        let (entries, values) = values(&secrets.entries, given)?;
+        let (entries, values) =
+            values(entries, given, before.map(|before| before.entries.as_slice()).unwrap_or_default())?;
         let json = serde_json::to_vec(&values)
             .map_err(|_| Error::internal("writing the values of a Secret", "they have no JSON"))?;
-        let owner = KeyOwner::of(Some(automation.project_id));
+        let owner = KeyOwner::of(Some(project_id));
         let content = self.sealer.seal(owner, &seal_context(id), &json).await?;
-        let at = instance.created_at;
         let secret = PrSecret {
             id,
-            project_id: automation.project_id,
-            instance_id: instance.id,
-            cluster_id: cluster.id,
+            project_id,
+            instance_id: instance,
+            cluster_id: cluster,
             namespace,
             name,
             entries,
             state: PrSecretState::Waiting,
             message: None,
+            previous: before.map(|before| before.id),
             created_at: at,
             updated_at: at,
         };
-        Ok(Some(NewPrSecret { secret, content }))
+        Ok(NewPrSecret { secret, content, upgrades })
     }
 
     /// Whoever writes an automation names clusters of its project, and no others.
@@ -175,11 +254,13 @@ impl App {
         }
     }
 
-    /// Takes what an agent says of Secrets, and answers what it has to do now: asked again, the same.
+    /// Takes what an agent says of Secrets, and answers what it has to do now: asked again, the same. One that `changes` none is not told
+    /// of those that take the place of another one.
     pub async fn agent_secrets(
         &self,
         agent: &AgentHandle,
         told: Vec<PrSecretTold>,
+        changes: bool,
     ) -> Result<Vec<WantedPrSecret>> {
         agent.check()?;
         let id = agent.cluster_id();
@@ -203,18 +284,19 @@ impl App {
         let limits = self.store.cluster_limits(id).await?;
         let (mut wanted, mut left) = (Vec::with_capacity(due.len()), MAX_ALL * 2);
         for DuePrSecret { secret, content } in due {
-            let PrSecret { id: of, namespace, name, .. } = secret;
+            let PrSecret { id: of, namespace, name, entries, previous, .. } = secret;
             let values = match content {
                 None => None,
+                Some(_) if previous.is_some() && !changes => {
+                    self.pr_secret_waits(id, of, CHANGES_NONE).await?;
+                    continue;
+                }
                 Some(content) => match self.pr_secret_opened(of, &content).await {
                     Ok(values) => Some(values),
                     Err(error) => {
                         // One that is damaged must not keep the others from being told.
                         tracing::error!(pull_request.id = %of, error = error.log_text(), "cannot open the values of a Secret");
-                        let message = Some("the console cannot read its values: its log says why".to_owned());
-                        let told = PrSecretTold { id: of, outcome: PrSecretOutcome::Waits, message };
-                        let by = entry(&ctx, WAIT, PullRequest::NOUN, Some(of.uuid()), String::new());
-                        self.store.pr_secret_told(id, &told, &by).await?;
+                        self.pr_secret_waits(id, of, DAMAGED).await?;
                         continue;
                     }
                 },
@@ -227,9 +309,19 @@ impl App {
             left -= bytes;
             let values =
                 values.map(|values| values.into_iter().map(|(name, value)| (name, value.into())).collect());
-            wanted.push(WantedPrSecret { id: of, namespace, name, values, limits: limits.clone() });
+            let kept = entries.into_iter().filter(|entry| entry.kept).map(|entry| entry.name).collect();
+            let limits = limits.clone();
+            wanted.push(WantedPrSecret { id: of, namespace, name, values, limits, previous, kept });
         }
         Ok(wanted)
+    }
+
+    /// Records why a Secret waits that its agent is not told of.
+    async fn pr_secret_waits(&self, cluster: ClusterId, id: PullRequestId, why: &str) -> Result<()> {
+        let ctx = self.ctx(Actor::Cluster(cluster));
+        let told = PrSecretTold { id, outcome: PrSecretOutcome::Waits, message: Some(why.to_owned()) };
+        let by = entry(&ctx, WAIT, PullRequest::NOUN, Some(id.uuid()), String::new());
+        self.store.pr_secret_told(cluster, &told, &by).await
     }
 
     async fn pr_secret_opened(
@@ -261,10 +353,17 @@ pub fn outdated(cluster: &Cluster) -> Option<String> {
     })
 }
 
-/// The values of a Secret: those that are given, and those that are made.
+/// Whether a Secret has exactly these values.
+fn has_values(secret: &PrSecret, entries: &[PrSecretEntry]) -> bool {
+    secret.entries.len() == entries.len()
+        && entries.iter().all(|entry| secret.entries.iter().any(|known| known.name == entry.name))
+}
+
+/// The values of a Secret: those that are given, those that stay as they are in the one `before`, and those that are made.
 fn values(
     entries: &[PrSecretEntry],
     given: &Map<String, Value>,
+    before: &[PrSecretValue],
 ) -> Result<(Vec<PrSecretValue>, BTreeMap<String, String>)> {
     if let Some(name) = given.keys().find(|name| !entries.iter().any(|entry| entry.name == **name)) {
         let known: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
@@ -284,6 +383,12 @@ fn values(
                 return Err(Error::invalid(SECRETS, format!("needs a text for {name}")));
             }
         };
+        if value.is_none()
+            && let Some(known) = before.iter().find(|known| known.name == *name)
+        {
+            told.push(PrSecretValue { kept: true, ..known.clone() });
+            continue;
+        }
         let generated = value.is_none() && *autogenerate;
         let value = match value {
             Some(value) => value,
@@ -296,7 +401,7 @@ fn values(
         if value.len() > MAX_VALUE {
             return Err(Error::invalid(SECRETS, format!("has more than {} KiB for {name}", MAX_VALUE >> 10)));
         }
-        told.push(PrSecretValue { name: name.clone(), generated });
+        told.push(PrSecretValue { name: name.clone(), generated, kept: false });
         values.insert(name.clone(), value);
     }
     if !missing.is_empty() {
@@ -335,7 +440,7 @@ mod tests {
         let entries: Vec<PrSecretEntry> =
             serde_json::from_value(json!([{"name": "user"}, {"name": "password", "autogenerate": true}]))
                 .unwrap();
-        let read = |given: Value| values(&entries, given.as_object().unwrap());
+        let read = |given: Value| values(&entries, given.as_object().unwrap(), &[]);
         let (told, made) = read(json!({"user": "ada"})).unwrap();
         assert_eq!(told.iter().map(|one| one.generated).collect::<Vec<_>>(), [false, true]);
         assert_eq!((made["user"].as_str(), made["password"].len()), ("ada", 32));
@@ -353,5 +458,22 @@ mod tests {
             let refused = read(given).unwrap_err().to_string();
             assert!(refused.contains(why) && !refused.contains("hunter2"), "{refused}");
         }
+    }
+
+    #[test]
+    fn values_of_before_stay_where_none_is_given() {
+        let entries: Vec<PrSecretEntry> = serde_json::from_value(
+            json!([{"name": "user"}, {"name": "password", "autogenerate": true}, {"name": "host"}]),
+        )
+        .unwrap();
+        let known = |name: &str, generated| PrSecretValue { name: name.to_owned(), generated, kept: false };
+        let before = [known("user", false), known("password", true), known("gone", false)];
+        let read = |given: Value| values(&entries, given.as_object().unwrap(), &before);
+        let refused = read(json!({})).unwrap_err().to_string();
+        assert!(refused.contains("needs a value for: host"), "{refused}");
+        let (told, made) = read(json!({"host": "db", "user": "eve"})).unwrap();
+        let told: Vec<_> = told.iter().map(|one| (one.name.as_str(), one.generated, one.kept)).collect();
+        assert_eq!(told, [("user", false, false), ("password", true, true), ("host", false, false)]);
+        assert_eq!(made.keys().collect::<Vec<_>>(), ["host", "user"], "what stays is not made anew");
     }
 }

@@ -431,6 +431,7 @@ mod tests {
             clock_ms: 3,
             files: vec![],
             parts: None,
+            needs_merge: false,
             kind: AskedKind::Upgrade { allow_conflicts: true, overwrite: false },
         };
         let new = asked(None).into_json().unwrap();

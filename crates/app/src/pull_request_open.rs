@@ -624,7 +624,13 @@ impl App {
             commit,
             files: made.files(),
         }));
-        if made.after.changes.is_empty() && asked.change.is_some() {
+        if let (true, Some(change)) = (made.after.changes.is_empty(), &asked.change) {
+            if change.needs_merge {
+                return Err(Stop::Failed(format!(
+                    "{repository} is so already, so there is nothing to merge, and without a merge only whoever may write the automation \
+                     has its Secret changed: have one of them upgrade it"
+                )));
+            }
             work.unneeded = true;
             self.pull_request_stepped(begun.id, work).await?;
             return Err(Stop::Failed(format!(

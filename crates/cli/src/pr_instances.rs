@@ -22,6 +22,7 @@ use crate::{
     pr_automations,
     pr_open::{self, AnswerArgs, OnceArgs},
     pr_plan,
+    stack_arg_values::{SecretVariable, parse_secret},
     terminal::Terminal,
 };
 
@@ -167,12 +168,13 @@ pub(crate) struct PrOutdatedArgs {
 /// Bring what was generated to the newest version of its automation, by a pull request
 ///
 /// What people changed since stays, where it is of other lines. New questions without a default need an answer (--set), and so do secret ones,
-/// which are not kept.
+/// which are not kept. Where the newest version asks for another Secret, its new values are given with --secret.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --dry-run
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --dry-run --plan
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --set region=eu
+  plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --secret password=@password.txt
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --overwrite --dry-run
   plural pr upgrade --automation add-service --set region=eu")]
 pub(crate) struct PrUpgradeArgs {
@@ -186,6 +188,11 @@ pub(crate) struct PrUpgradeArgs {
 
     #[command(flatten)]
     answers: AnswerArgs,
+
+    /// Value of the Secret that the newest version asks for: NAME=@FILE reads it from a file, NAME=- from standard input; NAME alone asks for
+    /// it, or reads a line of standard input. May be given several times. Values that the cluster has stay as they are where they are left out
+    #[arg(long, value_parser = parse_secret, value_name = "NAME[=@FILE]", conflicts_with = "automation")]
+    secret: Vec<SecretVariable>,
 
     /// Have lines that both changed between markers; else nothing is done where there are such
     #[arg(long)]
@@ -355,6 +362,7 @@ pub(crate) async fn upgrade(
         instance,
         automation,
         answers,
+        secret,
         allow_conflicts,
         overwrite,
         dry_run,
@@ -407,7 +415,8 @@ pub(crate) async fn upgrade(
     }
     let (wait, idempotency_key) = (Some(!no_wait), Some(once.key()));
     let (allow_conflicts, overwrite) = (Some(allow_conflicts), Some(overwrite));
-    let asked = UpgradePrInstance { id, context, allow_conflicts, overwrite, wait, idempotency_key };
+    let secrets = pr_open::secret_values(&secret, terminal)?;
+    let asked = UpgradePrInstance { id, context, allow_conflicts, overwrite, wait, idempotency_key, secrets };
     let made = client.send_keyed(&asked).await?;
     pr_open::opened(&made, no_wait, &output, terminal)
 }

@@ -183,6 +183,19 @@ impl AskArgs {
     }
 }
 
+/// Values of a Secret, as the console takes them; nothing where none is given.
+pub(crate) fn secret_values(
+    given: &[SecretVariable],
+    terminal: &mut Terminal<'_>,
+) -> Result<Option<String>, CliError> {
+    let mut values = Map::new();
+    for one in given {
+        let (name, value) = one.read(terminal)?;
+        values.insert(name, value.into());
+    }
+    Ok((!values.is_empty()).then(|| Value::Object(values).to_string()))
+}
+
 pub(crate) async fn create(
     PrCreateArgs { ask, branch, secret, confirm, no_wait, once, output }: PrCreateArgs,
     client: &Client,
@@ -190,12 +203,7 @@ pub(crate) async fn create(
 ) -> Result<(), CliError> {
     let Ask { id, identifier, context, confirmation } = ask.read(client, terminal).await?;
     confirmed(confirmation, &confirm, terminal)?;
-    let mut values = Map::new();
-    for one in &secret {
-        let (name, value) = one.read(terminal)?;
-        values.insert(name, value.into());
-    }
-    let secrets = (!values.is_empty()).then(|| Value::Object(values).to_string());
+    let secrets = secret_values(&secret, terminal)?;
     let (wait, idempotency_key) = (Some(!no_wait), Some(once.key()));
     let asked = CreatePullRequest { id, identifier, branch, context, wait, idempotency_key, secrets };
     let made = client.send_keyed(&asked).await?;

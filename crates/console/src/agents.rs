@@ -168,9 +168,9 @@ impl AgentService for Agents {
         mut request: Request<SecretsRequest>,
     ) -> Result<Response<SecretsResponse>, Status> {
         let call = admitted(&mut request)?;
-        let SecretsRequest { outcomes } = request.into_inner();
+        let SecretsRequest { outcomes, changes } = request.into_inner();
         let told = secrets::told(outcomes)?;
-        let wanted = Box::pin(self.app.agent_secrets(call.agent(), told)).await.map_err(status)?;
+        let wanted = Box::pin(self.app.agent_secrets(call.agent(), told, changes)).await.map_err(status)?;
         Ok(Response::new(SecretsResponse { secrets: wanted.into_iter().map(secrets::wanted).collect() }))
     }
 

@@ -97,6 +97,14 @@ impl PrSecretState {
             ) => None,
         }
     }
+
+    /// What follows once what was generated is of a version that asks for no Secret; nothing where it stays as it is.
+    pub const fn unasked(self) -> Option<Self> {
+        match self {
+            Self::Due | Self::Written => Some(Self::Deleting),
+            Self::Waiting | Self::Forgotten | Self::Deleting | Self::Deleted => None,
+        }
+    }
 }
 
 /// A value of a Secret: its name, never it itself.
@@ -108,6 +116,9 @@ pub struct PrSecretValue {
     /// The console generated it.
     #[serde(default)]
     pub generated: bool,
+    /// It stays as it is in the Secret that this one takes the place of: nobody gave it with this pull request.
+    #[serde(default)]
+    pub kept: bool,
 }
 
 /// A Secret that a pull request brings.
@@ -131,6 +142,8 @@ pub struct PrSecret {
     pub state: PrSecretState,
     /// Why it is no further. No value is in it.
     pub message: Option<String>,
+    /// Of an upgrade: the pull request whose Secret is at the same place until this one takes it.
+    pub previous: Option<PullRequestId>,
     /// When it was asked for.
     pub created_at: DateTime<Utc>,
     /// When something of it last changed.
@@ -140,6 +153,13 @@ pub struct PrSecret {
 impl Keyed for PrSecret {
     fn key(&self) -> Uuid {
         self.id.uuid()
+    }
+}
+
+impl PrSecret {
+    /// Whether it is at this place.
+    pub fn is_at(&self, cluster: ClusterId, namespace: &str, name: &str) -> bool {
+        self.cluster_id == cluster && self.namespace == namespace && self.name == name
     }
 }
 
@@ -286,6 +306,8 @@ mod tests {
         ] {
             assert_eq!(state.follows(instance), expected, "{state:?} {instance:?}");
         }
+        let unasked = State::ALL.map(State::unasked);
+        assert_eq!(unasked, [None, Some(State::Deleting), Some(State::Deleting), None, None, None]);
     }
 
     fn questions() -> Vec<FormQuestion> {

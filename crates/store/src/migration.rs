@@ -100,6 +100,7 @@ mod m0124_pull_request_mergers;
 mod m0125_stack_settings;
 mod m0126_fleet_plan_bases;
 mod m0128_stack_tags;
+mod m0129_pr_secret_upgrades;
 #[cfg(test)]
 mod tests;
 
@@ -211,6 +212,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0125_stack_settings::Migration),
             Box::new(m0126_fleet_plan_bases::Migration),
             Box::new(m0128_stack_tags::Migration),
+            Box::new(m0129_pr_secret_upgrades::Migration),
         ]
     }
 }

@@ -7,6 +7,7 @@ use plural_app::seal::Sealed;
 use plural_core::access::Visibility;
 use plural_core::ids::{PrAutomationId, PrInstanceId, ProjectId, PullRequestId, ScmConnectionId};
 use plural_core::policy::PolicyNoun;
+use plural_core::pr_automation_spec::PrAutomationSpec;
 use plural_core::pr_instance::{
     PrGenerated, PrInstance, PrInstanceChange, PrInstanceChangeKind, PrInstanceFile, PrInstanceState, PrMade,
     PrParts, PrVersion,
@@ -297,6 +298,8 @@ pub(crate) async fn begin_in_tx(
             }
             if let Some(other) = found.change_id {
                 refuse_open_in_tx(tx, other).await?;
+                // Opened again, it changes nothing any more.
+                pr_secret::not_upgraded_in_tx(tx, PullRequestId::from_uuid(other), at).await?;
             }
             let PrInstanceChange { pull_request_id, kind, made } = &**change;
             let stored = StoredChange { kind: *kind, made: made.clone() };
@@ -409,6 +412,7 @@ pub(crate) async fn failed_in_tx(
         if let (true, Some(change)) = (found.change_id == Some(id.uuid()), found.change) {
             // What made it stays what it was.
             changed(found.id, change, at)?.update(tx).await.map_err(db(WRITING))?;
+            pr_secret::upgraded_in_tx(tx, id).await?;
         }
     }
     Ok(())
@@ -498,11 +502,15 @@ pub(crate) async fn settle_in_tx(
             ..Default::default()
         };
         if found.change_id == Some(id.uuid()) {
+            if status == PrStatus::Closed {
+                pr_secret::not_upgraded_in_tx(tx, id, at).await?;
+            }
             // One that was closed may be opened again, so what it changes is kept until another one changes it.
             let (PrStatus::Merged, Some(change)) = (status, found.change) else { continue };
             row = changed(found.id, change, at)?;
             row.pull_request_id = set(Some(id.uuid()));
             row.commit_sha = set(commit.clone());
+            pr_secret::upgraded_in_tx(tx, id).await?;
         } else {
             let state = word(PrInstanceState::parse(&found.state), "the state of an instance")?;
             let after = match (status, state) {
@@ -558,6 +566,30 @@ pub(crate) async fn states_in_tx(
         Ok((PrInstanceId::from_uuid(id), state))
     };
     found.into_iter().map(one).collect()
+}
+
+/// Those of instances that are there, and of a version that asks for no Secret.
+pub(crate) async fn without_secrets_in_tx(
+    tx: &impl ConnectionTrait,
+    of: &[PrInstanceId],
+) -> Result<Vec<PrInstanceId>> {
+    let found: Vec<(uuid::Uuid, sea_orm::JsonValue)> = row::Entity::find()
+        .select_only()
+        .columns([row::Column::Id, row::Column::Spec])
+        .filter(row::Column::Id.is_in(of.iter().map(|id| id.uuid())))
+        .filter(row::Column::State.eq(PrInstanceState::Active.as_str()))
+        .into_tuple()
+        .all(tx)
+        .await
+        .map_err(db(READING))?;
+    let mut without = Vec::new();
+    for (id, spec) in found {
+        let spec: PrAutomationSpec = json(spec, SPEC)?;
+        if spec.secrets.is_none() {
+            without.push(PrInstanceId::from_uuid(id));
+        }
+    }
+    Ok(without)
 }
 
 /// What a pull request generated or changes.

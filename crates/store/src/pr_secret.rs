@@ -15,8 +15,8 @@ use plural_core::pull_request_life::PrFacts;
 use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, Expr, Query};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
-    QueryOrder, QuerySelect, Select,
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, PaginatorTrait,
+    QueryFilter, QueryOrder, QuerySelect, Select,
 };
 
 use crate::convert::{json, to_json, word};
@@ -45,6 +45,8 @@ pub(crate) mod row {
         pub message: Option<String>,
         pub content: Option<Vec<u8>>,
         pub due_at: Option<DateTimeUtc>,
+        pub previous: Option<Uuid>,
+        pub parked: bool,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
     }
@@ -61,6 +63,13 @@ const STATE: &str = "the state of a secret of a pull request";
 /// What is said where values were forgotten.
 const CLOSED: &str = "its values were forgotten when the pull request was closed, or merged into another branch: open another one";
 const EXPIRED: &str = "its values were forgotten, as no cluster had them in time: open another pull request";
+/// Why one is not there any more that was never deleted.
+const REPLACED: &str = "an upgrade took its place";
+/// The word of a Secret whose upgrade is not merged: the release before this one has nothing to do about it.
+const PARKED: &str = PrSecretState::Forgotten.as_str();
+/// Its upgrade is over, or was merged by the release before this one.
+const UNPARKED: &str = "NOT EXISTS (SELECT 1 FROM pr_instances i WHERE i.id = pr_secrets.instance_id \
+     AND i.change_id = pr_secrets.id)";
 /// Secrets that one pass brings to how their instances stand.
 const MOST_LATE: u64 = 200;
 
@@ -80,6 +89,8 @@ impl TryFrom<row::Model> for PrSecret {
             message,
             content: _,
             due_at: _,
+            previous,
+            parked,
             created_at,
             updated_at,
         } = row;
@@ -91,8 +102,9 @@ impl TryFrom<row::Model> for PrSecret {
             namespace,
             name,
             entries: json(entries, ENTRIES)?,
-            state: word(PrSecretState::parse(&state), STATE)?,
+            state: if parked { PrSecretState::Waiting } else { word(PrSecretState::parse(&state), STATE)? },
             message,
+            previous: previous.map(PullRequestId::from_uuid),
             created_at,
             updated_at,
         })
@@ -175,11 +187,28 @@ impl PrSecretStore for Database {
         found.into_iter().map(one).collect()
     }
 
+    async fn pr_secrets_of(&self, instance: PrInstanceId) -> Result<Vec<PrSecret>> {
+        let found = live(instance.uuid())
+            .order_by_desc(row::Column::CreatedAt)
+            .order_by_desc(row::Column::Id)
+            .all(&self.reader)
+            .await
+            .map_err(db(READING))?;
+        found.into_iter().map(PrSecret::try_from).collect()
+    }
+
     async fn pr_secret_told(&self, cluster: ClusterId, told: &PrSecretTold, by: &AuditEntry) -> Result<()> {
         let PrSecretTold { id, outcome, message } = told;
-        let write = self.write().await?;
-        let found = due(cluster).filter(row::Column::Id.eq(id.uuid())).lock_exclusive().one(&write.tx).await;
-        let Some(found) = found.map_err(db(READING))? else { return Ok(()) };
+        let mut write = self.write().await?;
+        let asked = due(cluster).filter(row::Column::Id.eq(id.uuid())).one(&write.tx).await;
+        let Some(asked) = asked.map_err(db(READING))? else { return Ok(()) };
+        // All of the instance, in the order in which others lock them.
+        let mut all = of_instances([asked.instance_id]).all(&write.tx).await.map_err(db(READING))?;
+        let Some(at) = all.iter().position(|one| one.id == asked.id) else { return Ok(()) };
+        let found = all.swap_remove(at);
+        if found.cluster_id != cluster.uuid() {
+            return Ok(());
+        }
         let state = word(PrSecretState::parse(&found.state), STATE)?;
         let after = match (outcome, state) {
             (PrSecretOutcome::Written, PrSecretState::Due) => Some(PrSecretState::Written),
@@ -196,6 +225,12 @@ impl PrSecretStore for Database {
                 | PrSecretState::Deleted,
             ) => return Ok(()),
         };
+        if after == Some(PrSecretState::Written) {
+            let age = |one: &row::Model| (one.created_at, one.id);
+            for before in all.iter().filter(|one| age(one) < age(&found)) {
+                replace(&mut write, before, &found, by.at).await?;
+            }
+        }
         let mut row = row::ActiveModel {
             id: ActiveValue::Unchanged(found.id),
             message: set(message.clone()),
@@ -218,15 +253,18 @@ impl PrSecretStore for Database {
 
     async fn pr_secrets_forget(&self, before: DateTime<Utc>, at: DateTime<Utc>) -> Result<u64> {
         let mut write = self.write().await?;
-        let late = late_in_tx(&write.tx).await?;
+        let mut late = unpark_in_tx(&write.tx, at).await?;
+        late.extend(late_in_tx(&write.tx).await?);
         settle(&mut write, &late, at).await?;
+        let waits = row::Column::State.is_in([PrSecretState::Waiting.as_str(), PrSecretState::Due.as_str()]);
         let done = row::Entity::update_many()
             .col_expr(row::Column::State, Expr::value(PrSecretState::Forgotten.as_str()))
             .col_expr(row::Column::Message, Expr::value(EXPIRED))
             .col_expr(row::Column::Content, Expr::value(None::<Vec<u8>>))
             .col_expr(row::Column::DueAt, Expr::value(None::<DateTime<Utc>>))
             .col_expr(row::Column::UpdatedAt, Expr::value(at))
-            .filter(row::Column::State.is_in([PrSecretState::Waiting.as_str(), PrSecretState::Due.as_str()]))
+            .col_expr(row::Column::Parked, Expr::value(false))
+            .filter(Condition::any().add(waits).add(row::Column::Parked.eq(true)))
             .filter(row::Column::CreatedAt.lt(before))
             .exec(&write.tx)
             .await
@@ -234,6 +272,115 @@ impl PrSecretStore for Database {
         write.commit().await?;
         Ok(done.rows_affected)
     }
+}
+
+/// Those of an instance that are in a cluster, or are to be written by its agent.
+fn live(instance: uuid::Uuid) -> Select<row::Entity> {
+    row::Entity::find()
+        .filter(row::Column::InstanceId.eq(instance))
+        .filter(row::Column::State.is_in([PrSecretState::Due.as_str(), PrSecretState::Written.as_str()]))
+}
+
+/// All of instances, locked, in one order.
+fn of_instances(of: impl IntoIterator<Item = uuid::Uuid>) -> Select<row::Entity> {
+    row::Entity::find()
+        .filter(row::Column::InstanceId.is_in(of))
+        .order_by_asc(row::Column::Id)
+        .lock_exclusive()
+}
+
+/// Another one of its instance is in its cluster now: what was there before goes, unless it is at the same place.
+async fn replace(
+    write: &mut Write<'_>,
+    before: &row::Model,
+    by: &row::Model,
+    at: DateTime<Utc>,
+) -> Result<()> {
+    let state = word(PrSecretState::parse(&before.state), STATE)?;
+    let Some(deleting) = state.unasked() else { return Ok(()) };
+    let place = |row: &row::Model| (row.cluster_id, row.namespace.clone(), row.name.clone());
+    let is_taken = place(before) == place(by);
+    let (after, message, due_at) = if is_taken {
+        (PrSecretState::Deleted, Some(REPLACED.to_owned()), None)
+    } else {
+        (deleting, None, Some(at))
+    };
+    let row = row::ActiveModel {
+        id: ActiveValue::Unchanged(before.id),
+        state: set(after.as_str().to_owned()),
+        message: set(message),
+        content: set(None),
+        due_at: set(due_at),
+        updated_at: set(at),
+        ..Default::default()
+    };
+    row.update(&write.tx).await.map_err(db(WRITING))?;
+    if !is_taken {
+        write.publish(cluster::data_event(ClusterId::from_uuid(before.cluster_id)), at).await?;
+    }
+    Ok(())
+}
+
+/// The upgrade that brings a Secret is merged, or needs no merge: [`settle`] has it written.
+pub(crate) async fn upgraded_in_tx(tx: &impl ConnectionTrait, id: PullRequestId) -> Result<()> {
+    row::Entity::update_many()
+        .col_expr(row::Column::State, Expr::value(PrSecretState::Waiting.as_str()))
+        .col_expr(row::Column::Parked, Expr::value(false))
+        .filter(row::Column::Id.eq(id.uuid()))
+        .filter(row::Column::Parked.eq(true))
+        .exec(tx)
+        .await
+        .map_err(db(WRITING))?;
+    Ok(())
+}
+
+/// An upgrade is over that was not merged: the values that it brings are forgotten.
+pub(crate) async fn not_upgraded_in_tx(
+    tx: &impl ConnectionTrait,
+    id: PullRequestId,
+    at: DateTime<Utc>,
+) -> Result<()> {
+    row::Entity::update_many()
+        .col_expr(row::Column::Message, Expr::value(CLOSED))
+        .col_expr(row::Column::Content, Expr::value(None::<Vec<u8>>))
+        .col_expr(row::Column::UpdatedAt, Expr::value(at))
+        .col_expr(row::Column::Parked, Expr::value(false))
+        .filter(row::Column::Id.eq(id.uuid()))
+        .filter(row::Column::Parked.eq(true))
+        .exec(tx)
+        .await
+        .map_err(db(WRITING))?;
+    Ok(())
+}
+
+/// Goes on with Secrets of upgrades that the release before this one merged, or ended; answers the instances of those that were merged.
+async fn unpark_in_tx(tx: &impl ConnectionTrait, at: DateTime<Utc>) -> Result<Vec<PrInstanceId>> {
+    let over: Vec<(uuid::Uuid, uuid::Uuid)> = row::Entity::find()
+        .select_only()
+        .columns([row::Column::Id, row::Column::InstanceId])
+        .filter(row::Column::Parked.eq(true))
+        .filter(Expr::cust(UNPARKED))
+        .limit(MOST_LATE)
+        .into_tuple()
+        .all(tx)
+        .await
+        .map_err(db(READING))?;
+    let mut merged = Vec::new();
+    for (id, instance) in over {
+        let id = PullRequestId::from_uuid(id);
+        let made = pr_instance::row::Entity::find_by_id(instance)
+            .filter(pr_instance::row::Column::PullRequestId.eq(id.uuid()))
+            .count(tx)
+            .await
+            .map_err(db(READING))?;
+        if made == 0 {
+            not_upgraded_in_tx(tx, id, at).await?;
+        } else {
+            upgraded_in_tx(tx, id).await?;
+            merged.push(PrInstanceId::from_uuid(instance));
+        }
+    }
+    Ok(merged)
 }
 
 /// Instances that do not stand as their Secrets do: a console of the release before this one records how an instance stands, and nothing of
@@ -299,7 +446,7 @@ fn short(branch: &str) -> &str {
 
 /// Records a Secret with the pull request that brings it.
 pub(crate) async fn insert_in_tx(tx: &impl ConnectionTrait, new: &NewPrSecret) -> Result<()> {
-    let NewPrSecret { secret, content } = new;
+    let NewPrSecret { secret, content, upgrades } = new;
     let PrSecret {
         id,
         project_id,
@@ -310,9 +457,11 @@ pub(crate) async fn insert_in_tx(tx: &impl ConnectionTrait, new: &NewPrSecret) -
         entries,
         state,
         message,
+        previous,
         created_at,
         updated_at,
     } = secret;
+    let state = if *upgrades { PARKED } else { state.as_str() };
     let row = row::ActiveModel {
         id: set(id.uuid()),
         project_id: set(project_id.uuid()),
@@ -321,10 +470,12 @@ pub(crate) async fn insert_in_tx(tx: &impl ConnectionTrait, new: &NewPrSecret) -
         namespace: set(namespace.clone()),
         name: set(name.clone()),
         entries: set(to_json(entries, ENTRIES)?),
-        state: set(state.as_str().to_owned()),
+        state: set(state.to_owned()),
         message: set(message.clone()),
         content: set(Some(content.as_bytes().to_vec())),
         due_at: set(None::<DateTime<Utc>>),
+        previous: set(previous.map(PullRequestId::uuid)),
+        parked: set(*upgrades),
         created_at: set(*created_at),
         updated_at: set(*updated_at),
     };
@@ -338,21 +489,18 @@ pub(crate) async fn settle(write: &mut Write<'_>, of: &[PrInstanceId], at: DateT
         return Ok(());
     }
     let instances = pr_instance::states_in_tx(&write.tx, of).await?;
-    let found = row::Entity::find()
-        .filter(row::Column::InstanceId.is_in(of.iter().map(|id| id.uuid())))
-        .order_by_asc(row::Column::Id)
-        .lock_exclusive()
-        .all(&write.tx)
-        .await
-        .map_err(db(READING))?;
+    let found = of_instances(of.iter().map(|id| id.uuid())).all(&write.tx).await.map_err(db(READING))?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    let unasked = pr_instance::without_secrets_in_tx(&write.tx, of).await?;
     for found in found {
         let state = word(PrSecretState::parse(&found.state), STATE)?;
         let of = instances.iter().find(|(id, _)| id.uuid() == found.instance_id);
-        let Some(after) =
-            of.and_then(|(_, instance): &(PrInstanceId, PrInstanceState)| state.follows(*instance))
-        else {
-            continue;
-        };
+        let after = of.and_then(|(id, instance): &(PrInstanceId, PrInstanceState)| {
+            state.follows(*instance).or_else(|| unasked.contains(id).then(|| state.unasked()).flatten())
+        });
+        let Some(after) = after else { continue };
         let mut row = row::ActiveModel {
             id: ActiveValue::Unchanged(found.id),
             state: set(after.as_str().to_owned()),

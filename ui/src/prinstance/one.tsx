@@ -18,7 +18,17 @@ import { Ago, Name, Outside, RouteLink } from '../parts/text';
 import { paths } from '../paths';
 import { lookOf as lookOfPullRequest } from '../pullrequest/state';
 import { keptOf, secretFields, secretsOf } from './answers';
-import { Diff, INSTANCES, instanceQuery, PlanUninstall, PreviewUninstall, titleOf, Uninstall, type Instance } from './queries';
+import {
+  Diff,
+  INSTANCES,
+  instanceQuery,
+  PlanUninstall,
+  PreviewUninstall,
+  titleOf,
+  Uninstall,
+  type Instance,
+  type Uninstalling,
+} from './queries';
 import { lookOf, versionOf } from './state';
 
 /** Files that are named; the command line names all. */
@@ -82,13 +92,13 @@ function Actions({ instance }: { instance: Instance }) {
         isDangerous
         {...(automation != null && { right: { verb: 'open', thing: `pr-automation/${automation.name}` } })}
         unless={unless}
-        explains={
+        explains={(values) => (
           <>
             Opens a pull request that takes away what only this generated, and reverses its edits of other files. What was changed
             since stays.
-            {secrets.length === 0 && <Uninstalls id={id} />}
+            {secrets.length === 0 ? <Uninstalls id={id} /> : <SecretUninstalls id={id} given={secretsOf(secrets, values)} />}
           </>
-        }
+        )}
         fields={secretFields(secrets)}
         confirm={repository ?? id}
         command={`plural pr uninstall ${quoted(id)}${secrets.map((name) => ` --secret-set ${quoted(name)}`).join('')}`}
@@ -110,14 +120,49 @@ function Uninstalls({ id }: { id: string }) {
     gcTime: 0,
     retry: false,
   });
-  const planning = useMutation({
-    mutationFn: async () => (await ask(PlanUninstall, { id, context: {} })).planPrInstanceUninstall,
-    gcTime: 0,
-  });
   if (query.isPending) return <Waiting lines={3} />;
   if (query.isError) return <Fault error={query.error} what="what would be taken away" />;
-  const files = listed(query.data?.files);
-  const warnings = listed(query.data?.warnings);
+  return <Taken id={id} preview={query.data} given={{}} />;
+}
+
+/** The same where secret answers have to be given first: the console looks when it is asked to. They are in no key of a query. */
+function SecretUninstalls({ id, given }: { id: string; given: Record<string, string> }) {
+  const preview = useMutation({
+    mutationFn: async (context: Record<string, string>) =>
+      (await ask(PreviewUninstall, { id, context })).previewPrInstanceUninstall,
+    gcTime: 0,
+  });
+  const names = Object.keys(given);
+  const isGiven = names.every((name) => given[name] !== '');
+  // Other answers have another look.
+  const isOfThese = names.every((name) => preview.variables?.[name] === given[name]);
+  return (
+    <Stack gap="xs" mt="sm" align="flex-start">
+      {!isGiven && <Text size="sm">Give its secret answers, as they were, to see what would change.</Text>}
+      {isGiven && !(isOfThese && (preview.isPending || preview.isSuccess)) && (
+        <Button variant="default" size="xs" leftSection={<IconFileDiff size={14} />} onClick={() => preview.mutate(given)}>
+          Show what would change
+        </Button>
+      )}
+      {isGiven && isOfThese && (
+        <>
+          {preview.isPending && <Waiting lines={3} />}
+          {preview.isError && <Fault error={preview.error} what="what would be taken away" />}
+          {preview.isSuccess && <Taken id={id} preview={preview.data} given={given} />}
+        </>
+      )}
+    </Stack>
+  );
+}
+
+/** What would be taken away, and what that would do on every cluster. */
+function Taken({ id, preview, given }: { id: string; preview: Uninstalling; given: Record<string, string> }) {
+  const planning = useMutation({
+    mutationFn: async () => (await ask(PlanUninstall, { id, context: given })).planPrInstanceUninstall,
+    gcTime: 0,
+  });
+  const files = listed(preview?.files);
+  const warnings = listed(preview?.warnings);
   return (
     <Stack gap="xs" mt="sm">
       <Text size="sm" fw={600}>

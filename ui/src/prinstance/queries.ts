@@ -1,7 +1,7 @@
 import { queryOptions, type Query } from '@tanstack/react-query';
 
 import { graphql } from '../generated';
-import type { PrInstanceQuery } from '../generated/graphql';
+import type { PreviewPrInstanceUninstallMutation, PrInstanceQuery } from '../generated/graphql';
 import { ask } from '../lib/client';
 import { listed, type RowOf } from '../lib/list';
 import { again, SOON } from '../lib/poll';
@@ -142,8 +142,15 @@ export const PreviewUpgrade = graphql(/* GraphQL */ `
 `);
 
 export const Upgrade = graphql(/* GraphQL */ `
-  mutation UpgradePrInstance($id: ID!, $context: Json, $allowConflicts: Boolean, $overwrite: Boolean) {
-    upgradePrInstance(id: $id, context: $context, allowConflicts: $allowConflicts, overwrite: $overwrite, wait: false) {
+  mutation UpgradePrInstance($id: ID!, $context: Json, $allowConflicts: Boolean, $overwrite: Boolean, $secrets: Json) {
+    upgradePrInstance(
+      id: $id
+      context: $context
+      allowConflicts: $allowConflicts
+      overwrite: $overwrite
+      wait: false
+      secrets: $secrets
+    ) {
       id
     }
   }
@@ -210,6 +217,7 @@ export const Uninstall = graphql(/* GraphQL */ `
 `);
 
 export type Instance = NonNullable<PrInstanceQuery['prInstance']>;
+export type Uninstalling = PreviewPrInstanceUninstallMutation['previewPrInstanceUninstall'];
 export type InstanceRow = RowOf<typeof PrInstances>;
 
 /** What was generated, and what is to become of it. */

@@ -16,7 +16,7 @@ import { Empty, Facts, Fault, Page, Panel, Waiting } from '../parts/page';
 import { held } from '../parts/shown';
 import { Name, RouteLink } from '../parts/text';
 import { paths } from '../paths';
-import { askedOf, lackingOf, questionsOf, stepsOf, type Step } from '../prautomation/asked';
+import { askedOf, entriesOf, lackingOf, questionsOf, SECRET, secretsOf, stepsOf, type Step } from '../prautomation/asked';
 import { formQuery, type Asking } from '../prautomation/form-queries';
 import { Previewed } from '../prautomation/review';
 import { sentence } from '../stack/questions';
@@ -79,6 +79,8 @@ function stepsFor(instance: Instance, automation: Asking): Step[] {
   const questions = settled(questionsOf(automation), kept);
   const steps = stepsOf({ ...automation, identifier: instance.repository ?? '', configuration: questions });
   const withKept = (field: Field): Field => {
+    if (field.name.startsWith(SECRET))
+      return { ...field, isRequired: false, hint: told(field, 'Left empty, a value that the cluster has stays as it is.') };
     const was = kept[field.name];
     if (secret.includes(field.name))
       return { ...field, isRequired: true, hint: told(field, 'It is not kept, so it has to be given again.') };
@@ -102,8 +104,17 @@ const told = ({ hint }: Field, more: string): ReactNode =>
   );
 
 /** What the console said of answers, as sentences by their fields; nothing where it said something else. */
-const saidOf = (error: Error): Record<string, string> =>
-  error instanceof ApiError ? Object.fromEntries(Object.entries(error.answers).map(([name, why]) => [name, sentence(why)])) : {};
+function saidOf(automation: Asking, error: Error): Record<string, string> {
+  if (!(error instanceof ApiError)) return {};
+  if (error.field === 'secrets') {
+    // It names the values that are missing last.
+    const named = error.message.slice(error.message.lastIndexOf(':') + 1).split(',');
+    const entries = entriesOf(automation);
+    const entry = entries.find(({ name }) => named.some((one) => one.trim() === name)) ?? entries[0];
+    return { [`${SECRET}${entry?.name ?? ''}`]: sentence(error.message.replace(/^\w+: /, '')) };
+  }
+  return Object.fromEntries(Object.entries(error.answers).map(([name, why]) => [name, sentence(why)]));
+}
 
 const REVIEW = 'review';
 
@@ -132,6 +143,8 @@ function Wizard({ instance, automation }: { instance: Instance; automation: Aski
     ...Object.fromEntries(secrets.flatMap((name) => ((values[name] ?? '') === '' ? [] : [[name, values[name] ?? '']]))),
     ...changesOf(questions, values, kept),
   };
+  // Of its Secret: sent when the pull request is opened, and with no preview.
+  const secret = secretsOf(automation, values);
   const secretNames = [...secrets, ...questions.flatMap(({ name, type }) => (type === 'PASSWORD' ? [name] : []))];
 
   const go = (to: number, tries = false) => {
@@ -147,7 +160,7 @@ function Wizard({ instance, automation }: { instance: Instance; automation: Aski
   });
   /** Shows what the console said where it belongs; it has the last word. */
   const refused = (error: Error) => {
-    const why = saidOf(error);
+    const why = saidOf(automation, error);
     setSaid(why);
     const first = steps.findIndex(({ fields }) => fields.some(({ name }) => why[name] !== undefined));
     if (first >= 0) go(first, true);
@@ -164,8 +177,10 @@ function Wizard({ instance, automation }: { instance: Instance; automation: Aski
     gcTime: 0,
   });
   const opening = useMutation({
-    mutationFn: async () =>
-      (await ask(Upgrade, { id: instance.id, context: given, allowConflicts: settles, overwrite: overwrites })).upgradePrInstance,
+    mutationFn: async () => {
+      const asked = { id: instance.id, context: given, allowConflicts: settles, overwrite: overwrites, secrets: secret };
+      return (await ask(Upgrade, asked)).upgradePrInstance;
+    },
     gcTime: 0,
     onError: refused,
     onSuccess: async (made) => {
@@ -207,6 +222,9 @@ function Wizard({ instance, automation }: { instance: Instance; automation: Aski
     go(gap >= 0 ? gap : place + 1, gap >= 0);
     if (gap < 0 && place + 1 === steps.length) look(false);
   };
+  const secretOptions = Object.keys(secret ?? {})
+    .map((name) => ` --secret ${quoted(name)}`)
+    .join('');
   const isNewest = preview.data != null && listed(preview.data.files).length === 0;
   return (
     <Panel title={step?.title ?? 'Review'}>
@@ -277,7 +295,14 @@ function Wizard({ instance, automation }: { instance: Instance; automation: Aski
                   below.
                 </Alert>
               )}
-              {/* An upgrade makes no Secret: the one that is there stays. */}
+              {entriesOf(automation).length > 0 && (
+                <Text size="sm">
+                  Values of its Secret that are given anew:{' '}
+                  {secret === null ? 'none' : <Name of={Object.keys(secret).join(', ')} />}. Others that the cluster has stay as
+                  they are.
+                </Text>
+              )}
+              {/* What becomes of its Secret is said above. */}
               {preview.data && (
                 <Previewed
                   automation={{ ...automation, secrets: null }}
@@ -289,6 +314,8 @@ function Wizard({ instance, automation }: { instance: Instance; automation: Aski
               {preview.data && isNewest && (
                 <Text size="sm">
                   The repository is so already. Nothing is to change: only its version is recorded, and no pull request is opened.
+                  {entriesOf(automation).length > 0 &&
+                    ' Without a merge, its Secret is changed only for whoever may write the automation.'}
                 </Text>
               )}
               {/* Markers of conflicts are no manifests. */}
@@ -301,7 +328,7 @@ function Wizard({ instance, automation }: { instance: Instance; automation: Aski
             </>
           )}
           <Command
-            line={`plural pr upgrade ${quoted(instance.id)}${optionsOf(given, secretNames)}${step ? ' --dry-run' : ''}${settles ? ' --allow-conflicts' : ''}${overwrites ? ' --overwrite' : ''}`}
+            line={`plural pr upgrade ${quoted(instance.id)}${optionsOf(given, secretNames)}${step ? ' --dry-run' : secretOptions}${settles ? ' --allow-conflicts' : ''}${overwrites ? ' --overwrite' : ''}`}
           />
           {opening.error && <Failed error={opening.error} />}
           <Group gap="sm">

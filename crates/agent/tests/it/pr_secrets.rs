@@ -23,6 +23,7 @@ each_cluster!(
     a_namespace_that_is_missing_is_waited_for,
     killed_before_it_was_told_it_is_told_by_the_next_agent,
     only_what_is_its_own_is_deleted,
+    one_of_an_upgrade_takes_the_place_and_keeps_what_nobody_gave_anew,
 );
 
 const VALUE: &str = "s3cr3t-value-51ad";
@@ -36,6 +37,8 @@ fn wanted(namespace: &str) -> v1::WantedSecret {
         gone: false,
         values: [("password".to_owned(), VALUE.to_owned())].into(),
         limits: Some(v1::ProjectLimits { project: "shop".to_owned(), ..v1::ProjectLimits::default() }),
+        previous: String::new(),
+        kept: Vec::new(),
     }
 }
 
@@ -175,5 +178,57 @@ async fn only_what_is_its_own_is_deleted(cluster: TestCluster) -> anyhow::Result
     let told = f.console.secret_told(&other.id, "it is left", |told| told.state() == State::Deleted).await?;
     assert!(told.message.contains("left in place"), "{told:?}");
     assert_eq!(password(api.get("db").await?).as_deref(), Some(b"mine".as_slice()));
+    Ok(())
+}
+
+async fn one_of_an_upgrade_takes_the_place_and_keeps_what_nobody_gave_anew(
+    cluster: TestCluster,
+) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let one = wanted(&f.namespace);
+    f.console.want_secret(one.clone());
+    f.console.secret_told(&one.id, "it is written", |told| told.state() == State::Written).await?;
+    let api = secrets(&f, &f.namespace);
+    let uid = api.get("db").await?.metadata.uid;
+    let given = |name: &str| [(name.to_owned(), "given".to_owned())].into();
+    let next = v1::WantedSecret {
+        values: given("user"),
+        previous: one.id.clone(),
+        kept: vec!["password".to_owned()],
+        ..wanted(&f.namespace)
+    };
+    f.console.want_secret(next.clone());
+    f.console.secret_told(&next.id, "it is written", |told| told.state() == State::Written).await?;
+    let found = api.get("db").await?;
+    assert_eq!(found.metadata.uid, uid, "it was there all the time");
+    assert_eq!(found.metadata.labels.clone().unwrap_or_default().get(OWNER), Some(&next.id));
+    let data = found.data.clone().unwrap_or_default();
+    assert_eq!(data.keys().collect::<Vec<_>>(), ["password", "user"]);
+    assert_eq!(password(found).as_deref(), Some(VALUE.as_bytes()));
+    // What is left out goes; who is not of the one before takes nothing.
+    let third = v1::WantedSecret {
+        values: given("host"),
+        previous: next.id.clone(),
+        kept: vec!["user".to_owned()],
+        ..wanted(&f.namespace)
+    };
+    let stranger =
+        v1::WantedSecret { id: PullRequestId::new().to_string(), previous: one.id, ..third.clone() };
+    f.console.want_secret(stranger.clone());
+    let told = f.console.secret_told(&stranger.id, "it waits", |told| told.state() == State::Waits).await?;
+    assert!(told.message.contains("is not of this pull request"), "{told:?}");
+    f.console.memory().secrets.clear();
+    f.console.want_secret(third.clone());
+    f.console.secret_told(&third.id, "it is written", |told| told.state() == State::Written).await?;
+    let data = api.get("db").await?.data.unwrap_or_default();
+    assert_eq!(data.keys().collect::<Vec<_>>(), ["host", "user"]);
+    // Without the one that has them, nothing is made of half of the values.
+    api.delete("db", &DeleteParams::default()).await?;
+    let last = v1::WantedSecret { previous: third.id, ..next };
+    let last = v1::WantedSecret { id: PullRequestId::new().to_string(), ..last };
+    f.console.want_secret(last.clone());
+    let told = f.console.secret_told(&last.id, "it waits", |told| told.state() == State::Waits).await?;
+    assert!(told.message.contains("make it again with password"), "{told:?}");
+    assert!(api.get_opt("db").await?.is_none());
     Ok(())
 }

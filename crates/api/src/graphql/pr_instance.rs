@@ -13,7 +13,7 @@ use super::{
     page::{connection, page_args},
     pr_automation::PrAutomation,
     project::Project,
-    pull_request::{PullRequest, PullRequestPreview, given_answers, key_in},
+    pull_request::{PullRequest, PullRequestPreview, given_answers, key_in, object_in},
     record::{by_id, one, page_of},
     request::request,
 };
@@ -313,11 +313,17 @@ impl PrInstanceMutation {
             desc = "1 to 128 printable characters of your own: asked once more with the same within 24 hours, there is one pull request."
         )]
         idempotency_key: Option<String>,
+        #[graphql(
+            desc = "Values of the Secret that the newest version asks for, by name. Those that its cluster has stay as they are where they are left out."
+        )]
+        secrets: Option<Json>,
     ) -> Nullable<PullRequest> {
         nullable(async {
             let request = request(ctx);
             let key = key_in(idempotency_key).into_graphql(ctx)?;
+            let secrets = object_in("secrets", secrets).into_graphql(ctx)?;
             let ask = PrInstanceAsk {
+                secrets,
                 allow_conflicts: allow_conflicts.unwrap_or(false),
                 overwrite: overwrite.unwrap_or(false),
                 key,
@@ -484,6 +490,7 @@ fn ask(instance: &ID, context: Option<Json>) -> plural_core::Result<PrInstanceAs
         context: given_answers(context)?,
         allow_conflicts: false,
         overwrite: false,
+        secrets: serde_json::Map::new(),
         key: None,
     })
 }

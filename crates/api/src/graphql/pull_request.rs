@@ -503,6 +503,9 @@ pub(super) fn given_answers(context: Option<Json>) -> plural_core::Result<serde_
 }
 
 /// An object, or nothing.
-fn object_in(field: &str, json: Option<Json>) -> plural_core::Result<serde_json::Map<String, Value>> {
+pub(super) fn object_in(
+    field: &str,
+    json: Option<Json>,
+) -> plural_core::Result<serde_json::Map<String, Value>> {
     Ok(json.map_or(Ok(None), |json| json.object(field))?.unwrap_or_default())
 }

@@ -99,4 +99,9 @@ impl PullRequestSecretEntry {
     async fn generated(&self) -> Option<bool> {
         Some(self.0.generated)
     }
+
+    /// It stays as it is in the Secret that an upgrade changes: nobody gave it anew.
+    async fn kept(&self) -> Option<bool> {
+        Some(self.0.kept)
+    }
 }

@@ -116,7 +116,7 @@ async fn an_upgrade_is_asked_with_answers_and_a_dry_run_writes_nothing() {
         (&json!(ID), &json!(true), &json!(true))
     );
 
-    assert_eq!(asked["overwrite"], json!(false));
+    assert_eq!((&asked["overwrite"], &asked["secrets"]), (&json!(false), &Value::Null));
 
     let told = person.run(&format!("pr upgrade {ID} --overwrite --dry-run")).await;
     assert_eq!((told.code, told.out.as_str()), (0, PATCH), "{}", told.err);
@@ -124,6 +124,16 @@ async fn an_upgrade_is_asked_with_answers_and_a_dry_run_writes_nothing() {
     assert_eq!((&previewed[0]["overwrite"], &previewed[1]["overwrite"]), (&json!(false), &json!(true)));
     assert_eq!(person.run(&format!("pr upgrade {ID} --overwrite")).await.code, 0);
     assert_eq!(server.asked("UpgradePrInstance")[1]["overwrite"], json!(true));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    std::fs::write(&file, "hunter2\n").unwrap();
+    let given = format!("--secret password=@{}", file.display());
+    let told = person.run(&format!("pr upgrade {ID} {given}")).await;
+    assert!(told.code == 0 && !told.err.contains("hunter2") && !told.out.contains("hunter2"), "{}", told.err);
+    let secrets = server.asked("UpgradePrInstance")[2]["secrets"].clone();
+    assert_eq!(secrets, json!(json!({"password": "hunter2"}).to_string()));
+    let all = person.run(&format!("pr upgrade --automation add-service {given}")).await;
+    assert_eq!(all.code, 2, "one value is not for many: {}", all.err);
     let all = person.run("pr upgrade --automation add-service --overwrite").await;
     assert_eq!(all.code, 2, "what is overwritten is looked at one by one: {}", all.err);
 

@@ -28,7 +28,7 @@ pub(super) fn told(outcomes: Vec<v1::SecretOutcome>) -> Result<Vec<PrSecretTold>
 }
 
 pub(super) fn wanted(wanted: WantedPrSecret) -> v1::WantedSecret {
-    let WantedPrSecret { id, namespace, name, values, limits } = wanted;
+    let WantedPrSecret { id, namespace, name, values, limits, previous, kept } = wanted;
     let gone = values.is_none();
     let values = values.into_iter().flatten();
     v1::WantedSecret {
@@ -38,5 +38,7 @@ pub(super) fn wanted(wanted: WantedPrSecret) -> v1::WantedSecret {
         gone,
         values: values.map(|(name, value)| (name, value.expose_secret().to_owned())).collect(),
         limits: Some(sync::limits(limits, String::new())),
+        previous: previous.map(|previous| previous.to_string()).unwrap_or_default(),
+        kept,
     }
 }

@@ -1,9 +1,9 @@
 //! Secrets that automations ask for, by the API: what is asked, what is refused, and what is told. The agent's part is in the agent's own
 //! tests, and all of it together in those of the program.
 //!
-//! SQLite alone: what is kept when is the same on both databases, and the store's own tests ask both.
+//! SQLite alone, but for upgrades: what is kept when is the same on both databases, and the store's own tests ask both.
 
-use plural_testkit::{ScmDialect, ScmServer};
+use plural_testkit::{ScmDialect, ScmServer, TestDatabase, each_database};
 use serde_json::{Value, json};
 
 use crate::api_server::{Answer, TestServer};
@@ -15,7 +15,13 @@ const CREATE: &str = "mutation ($id: ID!, $context: Json, $secrets: Json, $once:
 }";
 const READ: &str = "query ($id: ID!) { pullRequest(id: $id) { secret { state message } } }";
 const CLOSE: &str = "mutation ($id: ID!) { closePullRequest(id: $id) { status secret { state message } } }";
+const MERGE: &str = "mutation ($id: ID!) { mergePullRequest(id: $id, method: MERGE) { status } }";
+const UPGRADE: &str = "mutation ($id: ID!, $secrets: Json, $wait: Boolean) {
+  upgradePrInstance(id: $id, secrets: $secrets, wait: $wait) { id phase }
+}";
 const VALUE: &str = "s3cr3t-value-3e8d";
+
+each_database!(an_upgrade_brings_its_secret_and_without_a_merge_only_for_who_may_write_the_automation);
 
 struct World {
     t: TestServer,
@@ -26,7 +32,11 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let (t, host) = (TestServer::start().await, ScmServer::start(ScmDialect::Gitea).unwrap());
+        Self::at(TestServer::start().await).await
+    }
+
+    async fn at(t: TestServer) -> Self {
+        let host = ScmServer::start(ScmDialect::Gitea).unwrap();
         host.push("main", "templates/app.yaml", "name: {{ context.name }}\n");
         t.admin.cluster("blue").await;
         let connection = json!({
@@ -65,6 +75,22 @@ impl World {
             .ask(CREATE, json!({"id": automation, "context": {"name": name}, "secrets": secrets}))
             .await
     }
+
+    /// As soon as the console knows its head.
+    async fn merge(&self, id: &Value) {
+        plural_testkit::eventually(std::time::Duration::from_mins(1), async || {
+            let merged = self.t.admin.ask(MERGE, json!({"id": id})).await;
+            if merged.outcome() == "OK" { Ok(()) } else { Err(format!("{merged:?}")) }
+        })
+        .await;
+    }
+
+    /// The only instance.
+    async fn instance(&self) -> Value {
+        let found =
+            self.t.admin.data("{ prInstances { edges { node { id state outdated } } } }", json!({})).await;
+        found["prInstances"]["edges"][0]["node"].clone()
+    }
 }
 
 fn made(answer: &Answer) -> Value {
@@ -97,12 +123,7 @@ async fn an_agent_that_writes_none_is_told_to_be_updated() {
     let w = World::new().await;
     let opened = made(&w.create(&w.automation, "shop", json!({"user": VALUE})).await);
     w.t.sql("UPDATE clusters SET agent_contract = 4").await;
-    let merge = "mutation ($id: ID!) { mergePullRequest(id: $id, method: MERGE) { status } }";
-    plural_testkit::eventually(std::time::Duration::from_mins(1), async || {
-        let merged = w.t.admin.ask(merge, json!({"id": opened["id"]})).await;
-        if merged.outcome() == "OK" { Ok(()) } else { Err(format!("{merged:?}")) }
-    })
-    .await;
+    w.merge(&opened["id"]).await;
     let read = w.t.admin.data(READ, json!({"id": opened["id"]})).await["pullRequest"]["secret"].clone();
     assert_eq!(read["state"], "DUE", "{read}");
     assert!(read["message"].as_str().unwrap().contains("update the agent"), "{read}");
@@ -149,5 +170,58 @@ async fn what_cannot_be_made_opens_nothing() {
     let first = made(&w.t.admin.ask(CREATE, keyed(VALUE)).await);
     assert_eq!(made(&w.t.admin.ask(CREATE, keyed(VALUE)).await)["id"], first["id"]);
     assert_eq!(w.t.admin.ask(CREATE, keyed("another")).await.outcome(), "CONFLICT");
+    w.t.stop().await;
+}
+
+async fn an_upgrade_brings_its_secret_and_without_a_merge_only_for_who_may_write_the_automation(
+    database: TestDatabase,
+) {
+    let w = World::at(TestServer::on(&database).await).await;
+    let opened = made(&w.create(&w.automation, "shop", json!({"user": VALUE})).await);
+    w.merge(&opened["id"]).await;
+    let id = w.instance().await["id"].clone();
+    // Its agent wrote it.
+    w.t.sql("UPDATE pr_secrets SET state = 'WRITTEN', content = NULL, due_at = NULL").await;
+    let change = json!({
+        "name": "add-app", "title": "Add {{ context.name }}", "message": "Adds {{ context.name }}.",
+        "createBindings": [{"userId": w.t.reader.id}],
+        "secrets": {"cluster": "blue", "namespace": "apps", "name": "{{ context.name }}-db", "entries": [
+            {"name": "password", "autogenerate": true}, {"name": "host"},
+        ]},
+    });
+    let update = "mutation ($id: ID!, $a: PrAutomationAttributes!) { updatePrAutomation(id: $id, attributes: $a) { id } }";
+    w.t.admin.data(update, json!({"id": w.automation, "a": change})).await;
+    assert_eq!(w.instance().await["outdated"], true);
+
+    let refused = w.t.admin.ask(UPGRADE, json!({"id": id, "secrets": {"user": VALUE}})).await;
+    assert_eq!(refused.body["errors"][0]["extensions"]["field"], "secrets", "{refused:?}");
+    assert!(refused.message().contains("asks for: password, host"), "{refused:?}");
+    let refused = w.t.admin.ask(UPGRADE, json!({"id": id})).await;
+    assert!(refused.message().contains("needs a value for: host"), "{refused:?}");
+    // The files stay as they are, so nobody would look at what comes with it.
+    let asked = json!({"id": id, "secrets": {"host": VALUE}});
+    let refused = w.t.reader.ask(UPGRADE, asked).await;
+    assert!(refused.message().contains("there is nothing to merge"), "{refused:?}");
+    assert!(!refused.body.to_string().contains(VALUE), "{refused:?}");
+    assert_eq!(w.instance().await["outdated"], true, "nothing is recorded of it");
+
+    let asked = json!({"id": id, "secrets": {"host": VALUE}, "wait": false});
+    let begun = w.t.admin.data(UPGRADE, asked).await["upgradePrInstance"].clone();
+    let read = "query ($id: ID!) { pullRequest(id: $id) { phase error secret { state entries { name generated kept } } } }";
+    let ended = plural_testkit::eventually(std::time::Duration::from_mins(1), async || {
+        let now = w.t.admin.data(read, json!({"id": begun["id"]})).await["pullRequest"].clone();
+        if now["phase"] == "PENDING" { Err(now.to_string()) } else { Ok(now) }
+    })
+    .await;
+    assert!(ended["error"].as_str().unwrap().contains("no pull request is needed"), "{ended}");
+    let secret = json!({"state": "DUE", "entries": [
+        {"name": "password", "generated": true, "kept": true}, {"name": "host", "generated": false, "kept": false},
+    ]});
+    assert_eq!(ended["secret"], secret);
+    assert_eq!(w.instance().await["outdated"], false);
+    let audits =
+        w.t.admin.data("{ audits(first: 100) { edges { node { action targetName } } } }", json!({})).await;
+    assert!(audits.to_string().contains("prInstance.upgrade"), "{audits}");
+    assert!(![w.host.everything(), audits.to_string()].iter().any(|text| text.contains(VALUE)));
     w.t.stop().await;
 }

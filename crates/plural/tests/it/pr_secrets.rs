@@ -15,12 +15,17 @@ use crate::{
 each_cluster!(a_secret_comes_with_the_merge_and_goes_with_what_was_generated, what_is_closed_brings_nothing);
 
 const VALUE: &str = "s3cr3t-value-90c4";
+const NEXT: &str = "s3cr3t-value-17fe";
 const CREATE: &str = "mutation ($id: ID!, $context: Json, $secrets: Json) {
     createPullRequest(id: $id, context: $context, secrets: $secrets) { id phase error } }";
 const READ: &str = "query ($id: ID!) { pullRequest(id: $id) { status head
     secret { state message namespace name cluster { handle } entries { name generated } } } }";
 const MERGE: &str = "mutation ($id: ID!) { mergePullRequest(id: $id, method: MERGE) { status } }";
 const CLOSE: &str = "mutation ($id: ID!) { closePullRequest(id: $id) { status } }";
+const UPDATE: &str =
+    "mutation ($id: ID!, $a: PrAutomationAttributes!) { updatePrAutomation(id: $id, attributes: $a) { id } }";
+const UPGRADE: &str =
+    "mutation ($id: ID!, $secrets: Json) { upgradePrInstance(id: $id, secrets: $secrets) { id phase } }";
 const UNINSTALL: &str = "mutation ($id: ID!) { uninstallPrInstance(id: $id) { id phase } }";
 
 struct Form {
@@ -136,14 +141,34 @@ async fn a_secret_comes_with_the_merge_and_goes_with_what_was_generated(
     }
     assert_eq!(holding(f.w.folder.path(), &[VALUE, &generated])?, Vec::<String>::new());
 
-    // What it generated is taken away, and so is the Secret.
     let instances = f.admin.data("{ prInstances { edges { node { id state } } } }", json!({})).await?;
     let instance = &instances["prInstances"]["edges"][0]["node"];
     assert_eq!(instance["state"], "ACTIVE", "{instances}");
+    // The next version asks for one more value: the others stay as they are in the cluster, and nowhere else.
+    f.host.push("main", "templates/app.yaml", "name: {{ context.name }}\nport: 80\n");
+    let entries = json!([{"name": "user"}, {"name": "password", "autogenerate": true}, {"name": "host"}]);
+    let change = json!({
+        "name": "add-app", "title": "Add {{ context.name }}", "message": "Adds {{ context.name }}.",
+        "secrets": {"cluster": "blue", "namespace": f.w.namespace, "name": "{{ context.name }}-db", "entries": entries},
+    });
+    f.admin.data(UPDATE, json!({"id": f.automation, "a": change})).await?;
+    let asked = json!({"id": instance["id"], "secrets": {"host": NEXT}});
+    let next = f.admin.data(UPGRADE, asked).await?["upgradePrInstance"].take();
+    f.merge(&next["id"]).await?;
+    f.until(&next["id"], "WRITTEN").await;
+    let data = f.secrets().get("shop-db").await?.data.unwrap_or_default();
+    for (name, value) in [("host", NEXT), ("user", VALUE), ("password", generated.as_str())] {
+        assert_eq!(data.get(name).map(|value| value.0.as_slice()), Some(value.as_bytes()), "{name}");
+    }
+    f.until(id, "DELETED").await;
+    assert!(!f.host.everything().contains(NEXT));
+    assert_eq!(holding(f.w.folder.path(), &[NEXT])?, Vec::<String>::new());
+
+    // What it generated is taken away, and so is the Secret.
     let gone = f.admin.data(UNINSTALL, json!({"id": instance["id"]})).await?["uninstallPrInstance"].take();
     assert!(f.secrets().get_opt("shop-db").await?.is_some(), "until that is merged, too");
     f.merge(&gone["id"]).await?;
-    f.until(id, "DELETED").await;
+    f.until(&next["id"], "DELETED").await;
     assert!(f.secrets().get_opt("shop-db").await?.is_none());
     f.w.end().await
 }

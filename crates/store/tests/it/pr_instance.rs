@@ -134,7 +134,8 @@ fn message(text: &str) -> PrAutomationSpecChange {
 }
 
 fn ask(id: PrInstanceId, context: Value) -> PrInstanceAsk {
-    PrInstanceAsk { id, context: object(context), allow_conflicts: false, overwrite: false, key: None }
+    let (context, secrets) = (object(context), Map::new());
+    PrInstanceAsk { id, context, allow_conflicts: false, overwrite: false, secrets, key: None }
 }
 
 async fn an_instance_follows_its_pull_request(database: TestDatabase) {

@@ -12,9 +12,11 @@ use plural_app::pull_request::{PullRequestEnd, PullRequestFilter, PullRequestSto
 use plural_app::pull_request_open::PullRequestAsk;
 use plural_app::scm_connection::NewScmSecrets;
 use plural_core::cluster::Cluster;
-use plural_core::ids::PullRequestId;
+use plural_core::ids::{PrInstanceId, PullRequestId};
 use plural_core::policy::BindingsChange;
-use plural_core::pr_automation::{NewPrAutomation, PrAutomation, PrAutomationLinksChange};
+use plural_core::pr_automation::{
+    NewPrAutomation, PrAutomation, PrAutomationChange, PrAutomationLinksChange,
+};
 use plural_core::pr_automation_spec::{PrAutomationSpecChange, PrSecretEntry, PrSecrets};
 use plural_core::pr_instance::{PrGenerated, PrInstance};
 use plural_core::pr_secret::{KEPT, PrSecret, PrSecretState};
@@ -36,6 +38,10 @@ each_database!(
     values_are_forgotten_after_a_while,
     what_an_earlier_release_records_of_an_instance_reaches_its_secret,
     what_cannot_be_made_is_refused_at_once,
+    an_upgrade_brings_its_secret_with_the_merge_and_keeps_what_nobody_gives_anew,
+    an_upgrade_that_is_not_merged_changes_no_secret,
+    an_upgrade_to_another_place_or_to_none_takes_the_one_of_before_away,
+    what_an_earlier_build_records_of_an_upgrade_reaches_its_secret,
 );
 
 const VALUE: &str = "s3cr3t-value-77b1";
@@ -139,16 +145,55 @@ impl World {
         &self,
         told: Vec<PrSecretTold>,
     ) -> BTreeMap<PullRequestId, Option<BTreeMap<String, String>>> {
-        let wanted = self.door.app.agent_secrets(&self.agent, told).await.unwrap();
+        let wanted = self.door.app.agent_secrets(&self.agent, told, true).await.unwrap();
         let values = |values: BTreeMap<String, secrecy::SecretString>| {
             values.into_iter().map(|(name, value)| (name, value.expose_secret().to_owned())).collect()
         };
         wanted.into_iter().map(|one| (one.id, one.values.map(values))).collect()
     }
 
+    /// An instance whose Secret is in its cluster.
+    async fn made(&self) -> (PrInstanceId, PullRequestId) {
+        let begun = self.create(json!({"user": VALUE})).await.unwrap();
+        self.end(begun.id, PrStatus::Merged).await;
+        self.poll(told(begun.id, PrSecretOutcome::Written, None)).await;
+        let filter = PrInstanceFilter { pull_request_id: Some(begun.id), ..PrInstanceFilter::default() };
+        let (app, by) = (&self.door.app, &self.door.admin);
+        let page = app.list::<PrInstance>(by, &filter, &PageArgs::default()).await.unwrap();
+        (page.into_nodes().remove(0).id, begun.id)
+    }
+
+    /// Another version of the automation, with another Secret.
+    async fn asks(&self, name: &str, entries: &[&str]) {
+        let entry = |name: &&str| PrSecretEntry { name: (*name).to_owned(), ..PrSecretEntry::default() };
+        let secrets = PrSecrets {
+            cluster: Some("blue".to_owned()),
+            namespace: Some("apps".to_owned()),
+            name: Some(name.to_owned()),
+            entries: entries.iter().map(entry).collect(),
+        };
+        self.changes(if entries.is_empty() { PrSecrets::default() } else { secrets }).await;
+    }
+
+    async fn changes(&self, secrets: PrSecrets) {
+        let spec = PrAutomationSpecChange { secrets: Some(secrets), ..PrAutomationSpecChange::default() };
+        let change = PrAutomationChange { spec, ..PrAutomationChange::default() };
+        self.door.app.pr_automation_update(&self.door.admin, self.automation.id, change).await.unwrap();
+    }
+
+    async fn upgrade(&self, id: PrInstanceId, secrets: Value) -> Result<PullRequest> {
+        self.door.app.pr_instance_upgrade(&self.door.admin, ask(id, secrets), false).await
+    }
+
     async fn mark(&self) -> u64 {
         self.door.database.pr_secrets_mark(self.cluster.id).await.unwrap()
     }
+}
+
+fn ask(id: PrInstanceId, secrets: Value) -> PrInstanceAsk {
+    let Value::Object(secrets) = secrets else { panic!("no object: {secrets}") };
+    let context = Map::new();
+    PrInstanceAsk { id, context, allow_conflicts: false, overwrite: false, secrets, key: None }
 }
 
 fn told(id: PullRequestId, outcome: PrSecretOutcome, message: Option<&str>) -> Vec<PrSecretTold> {
@@ -185,7 +230,7 @@ async fn values_are_kept_from_the_request_until_the_cluster_has_them(database: T
     let other = w.door.cluster("green").await;
     let other = w.door.app.agent_authenticate(other.deploy_token.expose_secret()).unwrap();
     let foreign = told(begun.id, PrSecretOutcome::Written, None);
-    assert!(w.door.app.agent_secrets(&other, foreign).await.unwrap().is_empty());
+    assert!(w.door.app.agent_secrets(&other, foreign, true).await.unwrap().is_empty());
     w.poll(told(begun.id, PrSecretOutcome::Deleted, None)).await;
     assert_eq!(w.secret(begun.id).await.state, PrSecretState::Due, "nobody asked for that");
     assert!(w.poll(told(begun.id, PrSecretOutcome::Written, None)).await.is_empty());
@@ -211,9 +256,7 @@ async fn what_is_taken_away_is_deleted(database: TestDatabase) {
     let filter = PrInstanceFilter::default();
     let page = w.door.app.list::<PrInstance>(&w.door.admin, &filter, &PageArgs::default()).await.unwrap();
     let id = page.into_nodes().remove(0).id;
-    let ask =
-        || PrInstanceAsk { id, context: Map::new(), allow_conflicts: false, overwrite: false, key: None };
-    let gone = w.door.app.pr_instance_uninstall(&w.door.admin, ask(), false).await.unwrap();
+    let gone = w.door.app.pr_instance_uninstall(&w.door.admin, ask(id, json!({})), false).await.unwrap();
     assert!(w.poll(Vec::new()).await.is_empty(), "it is not merged yet");
     // Nothing is left to change in the repository: what the instance is follows without a pull request.
     let at = w.door.app.now();
@@ -268,8 +311,7 @@ async fn a_merge_into_another_branch_brings_and_takes_nothing(database: TestData
     let filter = PrInstanceFilter { pull_request_id: Some(merged.id), ..PrInstanceFilter::default() };
     let page = w.door.app.list::<PrInstance>(&w.door.admin, &filter, &PageArgs::default()).await.unwrap();
     let id = page.into_nodes().remove(0).id;
-    let ask = PrInstanceAsk { id, context: Map::new(), allow_conflicts: false, overwrite: false, key: None };
-    let gone = w.door.app.pr_instance_uninstall(&w.door.admin, ask, false).await.unwrap();
+    let gone = w.door.app.pr_instance_uninstall(&w.door.admin, ask(id, json!({})), false).await.unwrap();
     w.end(gone.id, PrStatus::Open).await;
     settle(gone.id, "mine").await;
     assert_eq!(w.secret(merged.id).await.state, PrSecretState::Written);
@@ -350,4 +392,111 @@ async fn what_cannot_be_made_is_refused_at_once(database: TestDatabase) {
     let all =
         w.door.app.list::<PullRequest>(&w.door.admin, &PullRequestFilter::default(), &page).await.unwrap();
     assert_eq!(all.into_nodes().len(), 1, "what is refused leaves nothing");
+}
+
+async fn an_upgrade_brings_its_secret_with_the_merge_and_keeps_what_nobody_gives_anew(
+    database: TestDatabase,
+) {
+    let w = World::new(database).await;
+    let (id, first) = w.made().await;
+    w.asks("db", &["password", "host"]).await;
+    for (given, why) in [
+        (json!({}), "needs a value for: host"),
+        (json!({"host": VALUE, "user": VALUE}), "asks for: password, host"),
+    ] {
+        let refused = w.upgrade(id, given).await.unwrap_err().to_string();
+        assert!(refused.contains(why) && !refused.contains(VALUE), "{refused}");
+    }
+    let next = w.upgrade(id, json!({"host": VALUE})).await.unwrap().id;
+    w.end(next, PrStatus::Open).await;
+    let waiting = w.secret(next).await;
+    assert_eq!((waiting.state, waiting.previous), (PrSecretState::Waiting, Some(first)));
+    let entries: Vec<_> = waiting.entries.iter().map(|one| (one.name.as_str(), one.kept)).collect();
+    assert_eq!(entries, [("password", true), ("host", false)]);
+    assert!(w.poll(Vec::new()).await.is_empty() && w.mark().await == 0, "before the merge nobody gets it");
+
+    w.read_merged(next, w.door.app.now()).await;
+    assert_eq!(w.secret(next).await.state, PrSecretState::Due);
+    // An agent that cannot change one is not told of it.
+    assert!(w.door.app.agent_secrets(&w.agent, Vec::new(), false).await.unwrap().is_empty());
+    assert!(w.secret(next).await.message.unwrap().contains("update the agent"));
+    let wanted = w.door.app.agent_secrets(&w.agent, Vec::new(), true).await.unwrap().remove(0);
+    assert_eq!((wanted.id, wanted.previous, wanted.kept), (next, Some(first), vec!["password".to_owned()]));
+    let values = wanted.values.unwrap();
+    assert_eq!(values.keys().collect::<Vec<_>>(), ["host"]);
+    assert_eq!(values["host"].expose_secret(), VALUE);
+    assert_eq!(w.secret(first).await.state, PrSecretState::Written, "until the other one is there");
+    let early = w.upgrade(id, json!({"host": VALUE})).await.unwrap_err().to_string();
+    assert!(early.contains("is not in its cluster yet"), "{early}");
+    assert!(w.poll(told(next, PrSecretOutcome::Written, None)).await.is_empty(), "nothing is deleted");
+    assert_eq!(w.secret(next).await.state, PrSecretState::Written);
+    assert_eq!(w.secret(first).await.state, PrSecretState::Deleted);
+
+    // Another value alone is an upgrade, too; without one, the Secret stays as it is.
+    assert!(matches!(w.upgrade(id, json!({})).await, Err(Error::Conflict { .. })));
+    let third = w.upgrade(id, json!({"host": "another"})).await.unwrap().id;
+    w.end(third, PrStatus::Merged).await;
+    w.poll(told(third, PrSecretOutcome::Written, None)).await;
+    let gone = w.door.app.pr_instance_uninstall(&w.door.admin, ask(id, json!({})), false).await.unwrap();
+    w.end(gone.id, PrStatus::Merged).await;
+    let wanted = w.poll(Vec::new()).await;
+    assert_eq!(wanted.keys().collect::<Vec<_>>(), [&third], "the others are gone");
+}
+
+async fn an_upgrade_that_is_not_merged_changes_no_secret(database: TestDatabase) {
+    let w = World::new(database).await;
+    let (id, first) = w.made().await;
+    w.asks("db", &["host"]).await;
+    let closed = w.upgrade(id, json!({"host": VALUE})).await.unwrap().id;
+    w.end(closed, PrStatus::Closed).await;
+    assert_eq!(w.secret(closed).await.state, PrSecretState::Forgotten);
+    // Opened again and merged, it has no values any more, and what is there stays.
+    w.read_merged(closed, w.door.app.now()).await;
+    assert_eq!(w.secret(closed).await.state, PrSecretState::Forgotten);
+    assert_eq!(w.secret(first).await.state, PrSecretState::Written);
+    assert!(w.poll(Vec::new()).await.is_empty());
+    // It is brought once it is given.
+    let given = w.upgrade(id, json!({"host": VALUE})).await.unwrap().id;
+    w.end(given, PrStatus::Open).await;
+    let (at, store) = (w.door.app.now(), &w.door.database);
+    assert_eq!(store.pr_secrets_forget(at - KEPT, at).await.unwrap(), 0);
+    assert_eq!(w.secret(given).await.state, PrSecretState::Waiting);
+    assert_eq!(store.pr_secrets_forget(at + TimeDelta::seconds(1), at).await.unwrap(), 1);
+    assert_eq!(w.secret(given).await.state, PrSecretState::Forgotten);
+}
+
+async fn an_upgrade_to_another_place_or_to_none_takes_the_one_of_before_away(database: TestDatabase) {
+    let w = World::new(database).await;
+    let (id, first) = w.made().await;
+    w.asks("other", &["user"]).await;
+    let refused = w.upgrade(id, json!({})).await.unwrap_err().to_string();
+    assert!(refused.contains("needs a value for: user"), "another place has no values: {refused}");
+    let moved = w.upgrade(id, json!({"user": VALUE})).await.unwrap().id;
+    w.end(moved, PrStatus::Merged).await;
+    assert_eq!(w.poll(Vec::new()).await.keys().collect::<Vec<_>>(), [&moved]);
+    let wanted = w.poll(told(moved, PrSecretOutcome::Written, None)).await;
+    assert_eq!(wanted, BTreeMap::from([(first, None)]), "once the other is there");
+    assert!(w.poll(told(first, PrSecretOutcome::Deleted, None)).await.is_empty());
+
+    w.asks("", &[]).await;
+    let refused = w.upgrade(id, json!({"user": VALUE})).await.unwrap_err().to_string();
+    assert!(refused.contains("asks for no Secret"), "{refused}");
+    let none = w.upgrade(id, json!({})).await.unwrap().id;
+    w.end(none, PrStatus::Open).await;
+    assert!(w.poll(Vec::new()).await.is_empty(), "it is not merged yet");
+    w.read_merged(none, w.door.app.now()).await;
+    assert_eq!(w.poll(Vec::new()).await, BTreeMap::from([(moved, None)]));
+}
+
+async fn what_an_earlier_build_records_of_an_upgrade_reaches_its_secret(database: TestDatabase) {
+    let w = World::new(database).await;
+    let (id, _) = w.made().await;
+    w.asks("db", &["host"]).await;
+    let next = w.upgrade(id, json!({"host": VALUE})).await.unwrap().id;
+    w.end(next, PrStatus::Open).await;
+    let (at, store) = (w.door.app.now(), &w.door.database);
+    run(&w.door, "UPDATE pr_instances SET pull_request_id = change_id, change_id = NULL").await;
+    assert_eq!(store.pr_secrets_forget(at - KEPT, at).await.unwrap(), 0);
+    assert_eq!(w.secret(next).await.state, PrSecretState::Due);
+    assert_ne!(w.mark().await, 0);
 }

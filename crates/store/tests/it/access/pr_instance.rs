@@ -38,6 +38,7 @@ async fn ask(w: &World<'_>) -> PrInstanceAsk {
         context: serde_json::Map::new(),
         allow_conflicts: false,
         overwrite: false,
+        secrets: serde_json::Map::new(),
         key: None,
     }
 }

@@ -1,6 +1,6 @@
 //! Tells the host of a pull request how the plans of its stacks stand: one comment, and a check for each stack.
 
-use plural_core::ids::StackId;
+use plural_core::ids::{StackId, StackRunId};
 use plural_core::pull_request::PrStatus;
 use plural_core::stack::Stack;
 use plural_core::stack_pull_comment::{
@@ -35,7 +35,8 @@ impl App {
         pull: &PullAddress,
         known: &[StackPullRequest],
     ) -> Result<()> {
-        for run in known.iter().filter_map(|seen| seen.run_id) {
+        let runs: Vec<StackRunId> = known.iter().filter_map(|seen| seen.run_id).collect();
+        for run in runs {
             self.pull_run_ends(run, "the pull request is not open any more").await?;
         }
         if known.iter().any(waits) {

@@ -354,7 +354,7 @@ impl App {
         self.stack_run_made_with(ctx, &with, new, &inputs).await
     }
 
-    /// A pull request does not reach a stack any more, or is not open any more.
+    /// A pull request does not reach a stack any more, or is not open any more and its runs have ended.
     pub(crate) async fn stack_pull_ends(&self, seen: &StackPullRequest, tells: bool) -> Result<()> {
         let tell = NewJob::of::<TellPullRequest>(&PullAddress::of(&seen.pull))?;
         self.store.stack_pull_request_forget(seen.id, tells.then_some(&tell), self.now()).await?;
@@ -365,7 +365,7 @@ impl App {
     }
 
     /// Ends the run of a head that is none any more: at once, or when its tool has stopped.
-    async fn pull_run_ends(&self, id: StackRunId, why: &str) -> Result<()> {
+    pub(crate) async fn pull_run_ends(&self, id: StackRunId, why: &str) -> Result<()> {
         let at_once = RunMove {
             from: vec![RunStatus::Queued, RunStatus::Pending],
             to: Some(RunStatus::Cancelled),

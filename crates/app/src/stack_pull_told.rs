@@ -1,14 +1,18 @@
 //! Tells the host of a pull request how the plans of its stacks stand: one comment, and a check for each stack.
 
-use plural_core::ids::StackId;
+use plural_core::ids::{StackId, StackRunId};
+use plural_core::pull_request::PrStatus;
 use plural_core::stack::Stack;
-use plural_core::stack_pull_comment::{PullFindings, PullOutcome, PulledStack, check_context, pull_comment};
+use plural_core::stack_pull_comment::{
+    PullFindings, PullOutcome, PullState, PulledStack, check_context, pull_comment,
+};
 use plural_core::stack_pull_request::StackPullRequest;
 use plural_core::stack_run::StackRun;
 use plural_core::{Error, Result};
 
 use crate::app::App;
 use crate::ports::git_host_pulls::HostCheck;
+use crate::ports::git_hosts::HostCause;
 use crate::stack_pull_request::PullAddress;
 
 /// A stack, and what its host is told of it.
@@ -21,6 +25,42 @@ impl App {
     /// Writes the comment of a pull request, and the checks that say something else than before. What is told is what there is then: twice
     /// is once.
     pub(crate) async fn pull_request_tell(&self, pull: &PullAddress) -> Result<()> {
+        Box::pin(self.pull_request_told(pull, false)).await
+    }
+
+    /// A pull request is over: its runs end, and it is forgotten. A check that waits for a plan says before that there will be none. While the
+    /// host does not answer, all of it is to be done again.
+    pub(crate) async fn stack_pulls_over(
+        &self,
+        pull: &PullAddress,
+        known: &[StackPullRequest],
+    ) -> Result<()> {
+        let runs: Vec<StackRunId> = known.iter().filter_map(|seen| seen.run_id).collect();
+        for run in runs {
+            self.pull_run_ends(run, "the pull request is not open any more").await?;
+        }
+        if known.iter().any(waits) {
+            match Box::pin(self.pull_request_told(pull, true)).await {
+                Ok(()) => {}
+                Err(error @ Error::Unavailable { .. }) => return Err(error),
+                // A host that takes none of it is no reason to keep it.
+                Err(error) => {
+                    let told = error.log_text();
+                    tracing::warn!(
+                        error = told,
+                        "a host is not told that a pull request has no plan any more"
+                    );
+                }
+            }
+        }
+        for seen in known {
+            self.stack_pull_ends(seen, false).await?;
+        }
+        Ok(())
+    }
+
+    /// The same as [`pull_request_tell`](Self::pull_request_tell). Of one that is over, what is not planned will not be.
+    async fn pull_request_told(&self, pull: &PullAddress, is_over: bool) -> Result<()> {
         let seen = self.store.stack_pull_requests(pull).await?;
         let (connection, host) = match self.scm_host(pull.connection_id).await {
             Ok(connected) => connected,
@@ -29,6 +69,15 @@ impl App {
         };
         if !connection.spec.allows(&pull.repository) {
             return Ok(());
+        }
+        if seen.is_empty() {
+            // A run that ended after its pull request: the comment says how that stood in the end.
+            match host.pull(&pull.repository, pull.number).await {
+                Ok(found) if found.status == PrStatus::Open => {}
+                Ok(_) => return Ok(()),
+                Err(error) if error.cause == HostCause::NotFound => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
         }
         let newest = seen.iter().max_by_key(|seen| seen.updated_at);
         let head = newest.map(|seen| seen.pull.sha.clone()).unwrap_or_default();
@@ -47,6 +96,8 @@ impl App {
             } else {
                 PullOutcome::Waits
             };
+            let is_late = is_over && outcome.check().0 == PullState::Pending;
+            let outcome = if is_late { PullOutcome::Cancelled } else { outcome };
             let link = self.pull_link(stack, run.as_ref());
             told.push(Told { seen, stack: PulledStack { name: stack.name.to_string(), link, outcome } });
         }
@@ -93,6 +144,11 @@ impl App {
             None => format!("{console}/stacks/{stack}"),
         })
     }
+}
+
+/// Whether the host may have been told last that a plan is to come.
+fn waits(seen: &StackPullRequest) -> bool {
+    seen.told.as_deref().is_none_or(|told| told.starts_with(PullState::Pending.as_str()))
 }
 
 /// What the comment of a connection is found by: each one has its own.

@@ -353,7 +353,42 @@ fn files(given: &Given) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
+
     use super::*;
+
+    /// This thread has a kernel without Landlock: there is no such call.
+    fn without_landlock() {
+        let architecture = TargetArch::try_from(std::env::consts::ARCH).unwrap();
+        let unknown = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
+        let rules = [(libc::SYS_landlock_create_ruleset, Vec::new())].into();
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, unknown, architecture).unwrap();
+        apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
+    }
+
+    /// Landlock holds the thread that asks for it: each has one of its own here.
+    #[test]
+    fn a_kernel_without_landlock_confines_nothing() {
+        let confined = |is_there: bool| {
+            let given = Given {
+                folder: std::env::temp_dir(),
+                memory_bytes: 1 << 20,
+                ports: Vec::new(),
+                readable: Vec::new(),
+                program: "/bin/sh".into(),
+                args: Vec::new(),
+            };
+            let confines = move || {
+                if !is_there {
+                    without_landlock();
+                }
+                files(&given)
+            };
+            thread::spawn(confines).join().unwrap()
+        };
+        assert_eq!(confined(true), Ok(()));
+        assert!(confined(false).is_err(), "it would be started without limits");
+    }
 
     #[test]
     fn the_helper_reads_what_the_parent_writes() {

@@ -76,11 +76,19 @@ impl App {
             }
             Err(error) => return Err(error.into()),
         };
-        let Some(pull) = pull.filter(|pull| pull.status == PrStatus::Open) else {
-            for seen in &known {
-                self.stack_pull_ends(seen, false).await?;
+        let pull = match pull {
+            Some(pull) if pull.status == PrStatus::Open => pull,
+            Some(_) => {
+                Box::pin(self.stack_pulls_over(address, &known)).await?;
+                return Ok(0);
             }
-            return Ok(0);
+            // Nobody reads what is told of it.
+            None => {
+                for seen in &known {
+                    self.stack_pull_ends(seen, false).await?;
+                }
+                return Ok(0);
+            }
         };
         let (paths, cut) = host.pull_paths(&address.repository, address.number).await?;
         let changed = Changed { paths, cut, base: pull.base.clone() };

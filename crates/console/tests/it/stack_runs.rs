@@ -493,6 +493,20 @@ async fn a_plan_that_was_altered_is_not_applied(database: TestDatabase) {
     w.approve(&w.t.owner, &run, &run["plan"]["digest"]).await;
     let run = w.run(1, "FAILED").await;
     assert!(run["error"].as_str().unwrap().contains("plan in the store is not the one"), "{run}");
+
+    // A piece of the plan of another run, which says the same: it is that run's.
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    w.plans(2, 1).await;
+    let run = w.run(2, "PENDING_APPROVAL").await;
+    w.t.sql(
+        "UPDATE stack_plan_pieces SET sealed = (SELECT other.sealed FROM stack_plan_pieces other \
+         JOIN stack_runs r ON r.id = other.run_id WHERE r.number = 1 AND other.part = 'text') \
+         WHERE part = 'text' AND run_id = (SELECT id FROM stack_runs WHERE number = 2)",
+    )
+    .await;
+    w.approve(&w.t.owner, &run, &run["plan"]["digest"]).await;
+    let run = w.run(2, "FAILED").await;
+    assert!(run["error"].as_str().unwrap().contains("plan in the store is not the one"), "{run}");
     w.t.stop().await;
 }
 

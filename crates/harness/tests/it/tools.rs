@@ -84,6 +84,32 @@ async fn a_plan_of_terraform_is_handed_in_whole() {
     assert!(!f.printed().contains(TOKEN));
 }
 
+/// Whatever image somebody names, the first thing that is asked of the tool says that it is not there: nothing is planned, and nothing
+/// changes.
+#[tokio::test]
+async fn a_tool_that_the_image_lacks_plans_and_applies_nothing() {
+    for (phase, steps, first) in [(RunPhase::Plan, planning(), 0), (RunPhase::Apply, applying(), 2)] {
+        let f = tofu(phase, steps).await;
+        let without = f.folder.path().join("image");
+        std::fs::create_dir(&without).unwrap();
+        f.change(|input| {
+            input.environment = vec![variable("PATH", without.to_str().unwrap(), false)];
+            input.plan = (phase == RunPhase::Apply).then(|| approved(b"lock\n"));
+        });
+        f.console.with(|told| told.plan_file = b"planned\n".to_vec());
+        assert_eq!(f.run().await, Outcome::Failed, "{phase:?}");
+        let done = f.console.done();
+        assert!(!done.succeeded && !done.changed && done.outputs.is_none(), "{phase:?}: {:?}", done.error);
+        let error = done.error.unwrap_or_default();
+        assert!(error.contains("no program `tofu`") && error.contains("configuration.image"), "{error}");
+        assert!(f.console.log(first).contains(&error), "{phase:?}: {}", f.console.log(first));
+        f.console.with(|told| {
+            assert!(told.planned.is_none() && told.parts.is_empty(), "{phase:?}: {:?}", told.parts);
+            assert!(told.steps.iter().all(|(index, _)| *index == first), "{phase:?}: {:?}", told.steps);
+        });
+    }
+}
+
 /// The code of a fork is a program that prints all it finds, and a harness that does not know of forks runs it as well.
 #[tokio::test]
 async fn a_check_has_nothing_that_could_be_read_out_of_its_environment() {

@@ -26,6 +26,7 @@ const PULLS: &str = "query ($id: ID) { infrastructureStack(id: $id) { pullReques
 each_database!(
     a_pull_request_is_planned_and_its_host_is_told,
     a_plan_of_a_pull_request_holds_nobody_up_and_a_newer_head_takes_its_place,
+    a_pull_request_that_ends_while_its_plan_is_made_waits_for_nothing,
     a_fork_finds_nothing_of_the_stack_until_its_commit_is_released,
     a_fork_of_a_tool_that_runs_what_it_reads_waits,
     only_stacks_that_it_reaches_are_planned,
@@ -235,6 +236,34 @@ async fn a_plan_of_a_pull_request_holds_nobody_up_and_a_newer_head_takes_its_pla
     harness.plan(0).await;
     assert_eq!(harness.done(true).await, 204);
     assert_eq!(h.w.run(4, "PENDING").await["sha"], json!(sha));
+    h.w.t.stop().await;
+}
+
+async fn a_pull_request_that_ends_while_its_plan_is_made_waits_for_nothing(database: TestDatabase) {
+    let (h, number) = Hosted::with_pull(&database).await;
+    let run = h.w.run(2, "PENDING").await;
+    let sha = run["sha"].as_str().unwrap().to_owned();
+    h.comment(number, "being made").await;
+    h.check(&sha, "pending").await;
+    // Its tool is at work, and is asked to stop.
+    let harness = h.w.take(&run, RunPhase::Plan, 0).await;
+    harness.input().await;
+    h.host.close_by_another(number);
+    assert_eq!(h.seen(number).await, 0);
+    assert!(h.pulls().await.is_empty());
+    assert_eq!(harness.beat().await, (200, json!({"cancel": true})));
+    // No check says for ever that something is to come.
+    h.check(&sha, "failure").await;
+    h.comment(number, "cancelled").await;
+    assert_eq!(harness.ends(json!({"cancelled": true})).await, 204);
+    h.w.run(2, "CANCELLED").await;
+    h.comment(number, "cancelled").await;
+
+    // One that is opened again is planned again, and what is said of it begins anew.
+    h.host.reopen_by_another(number);
+    assert_eq!(h.seen(number).await, 1);
+    h.check(&sha, "pending").await;
+    h.comment(number, "being made").await;
     h.w.t.stop().await;
 }
 

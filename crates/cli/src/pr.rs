@@ -181,58 +181,33 @@ pub(crate) async fn run(
     PrArgs { connection, command }: PrArgs,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    // The first three need no console.
+    // Connects only where it is used: the first three need no console.
+    macro_rules! connected {
+        ($run:path, $args:expr) => {
+            $run($args, &connect(&connection, terminal)?.client, terminal).await
+        };
+    }
     match command {
         PrCommand::Test(args) => pr_test::test(args, terminal),
         PrCommand::Template(args) => pr_test::template(args, terminal),
         PrCommand::Contracts(args) => pr_test::contracts(args, terminal),
-        PrCommand::List(args) => list(args, &connect(&connection, terminal)?.client, terminal).await,
-        PrCommand::Describe(args) => {
-            pr_life::describe(args, &connect(&connection, terminal)?.client, terminal).await
-        }
-        PrCommand::Merge(args) => {
-            pr_merge::merge(args, &connect(&connection, terminal)?.client, terminal).await
-        }
-        PrCommand::Windows(args) => {
-            pr_merge::windows(args, &connect(&connection, terminal)?.client, terminal).await
-        }
-        PrCommand::Close(args) => {
-            pr_life::close(args, &connect(&connection, terminal)?.client, terminal).await
-        }
-        PrCommand::Refresh(args) => {
-            pr_life::refresh(args, &connect(&connection, terminal)?.client, terminal).await
-        }
-        PrCommand::Create(args) => {
-            pr_open::create(args, &connect(&connection, terminal)?.client, terminal).await
-        }
-        PrCommand::Preview(args) => {
-            pr_open::preview(args, &connect(&connection, terminal)?.client, terminal).await
-        }
-        PrCommand::Plan(args) => pr_plan::plan(args, &connect(&connection, terminal)?.client, terminal).await,
-        PrCommand::Replan(args) => {
-            pr_plan::replan(args, &connect(&connection, terminal)?.client, terminal).await
-        }
-        PrCommand::Release(args) => {
-            pr_plan::release(args, &connect(&connection, terminal)?.client, terminal).await
-        }
-        PrCommand::Automations(args) => {
-            pr_automations::run(args, &connect(&connection, terminal)?.client, terminal).await
-        }
-        PrCommand::Governance(args) => {
-            pr_governances::run(args, &connect(&connection, terminal)?.client, terminal).await
-        }
-        PrCommand::Instances(args) => {
-            pr_instances::run(args, &connect(&connection, terminal)?.client, terminal).await
-        }
-        PrCommand::Outdated(args) => {
-            pr_instances::outdated(args, &connect(&connection, terminal)?.client, terminal).await
-        }
-        PrCommand::Upgrade(args) => {
-            pr_instances::upgrade(args, &connect(&connection, terminal)?.client, terminal).await
-        }
-        PrCommand::Uninstall(args) => {
-            pr_instances::uninstall(args, &connect(&connection, terminal)?.client, terminal).await
-        }
+        PrCommand::List(args) => connected!(list, args),
+        PrCommand::Describe(args) => connected!(pr_life::describe, args),
+        PrCommand::Merge(args) => connected!(pr_merge::merge, args),
+        PrCommand::Windows(args) => connected!(pr_merge::windows, args),
+        PrCommand::Close(args) => connected!(pr_life::close, args),
+        PrCommand::Refresh(args) => connected!(pr_life::refresh, args),
+        PrCommand::Create(args) => connected!(pr_open::create, args),
+        PrCommand::Preview(args) => connected!(pr_open::preview, args),
+        PrCommand::Plan(args) => connected!(pr_plan::plan, args),
+        PrCommand::Replan(args) => connected!(pr_plan::replan, args),
+        PrCommand::Release(args) => connected!(pr_plan::release, args),
+        PrCommand::Automations(args) => connected!(pr_automations::run, args),
+        PrCommand::Governance(args) => connected!(pr_governances::run, args),
+        PrCommand::Instances(args) => connected!(pr_instances::run, args),
+        PrCommand::Outdated(args) => connected!(pr_instances::outdated, args),
+        PrCommand::Upgrade(args) => connected!(pr_instances::upgrade, args),
+        PrCommand::Uninstall(args) => connected!(pr_instances::uninstall, args),
     }
 }
 

@@ -3,7 +3,7 @@
 use async_graphql::{Context, ID, InputObject, Object};
 use chrono::{DateTime, Utc};
 use plural_app::pr_automation::{PrAutomationFilter, PrAutomationSelector};
-use plural_core::ids::ProjectId;
+use plural_core::ids::{PrGovernanceId, ProjectId};
 use plural_core::merge_window::MergeWindows;
 use plural_core::policy::{BindingsChange, Role};
 use plural_core::pr_automation::{NewPrAutomation, PrAutomationChange, PrAutomationLinksChange};
@@ -387,7 +387,6 @@ impl PrAutomationAttributes {
             catalog_id.is_some(),
             "is not built: there are no catalogs yet. Leave it out",
         )?;
-        let ends_governance = governance_id.as_ref().is_some_and(|id| id.is_empty());
         let spec = PrAutomationSpecChange {
             documentation,
             icon,
@@ -419,14 +418,7 @@ impl PrAutomationAttributes {
                 repository_id: id_in("attributes.repositoryId", repository_id.as_deref())?,
                 cluster_id: id_in("attributes.clusterId", cluster_id.as_deref())?,
                 service_id: id_in("attributes.serviceId", service_id.as_deref())?,
-                governance_id: match governance_id.filter(|id| !id.is_empty()) {
-                    Some(id) => Change::Set(
-                        super::error::id(&id)
-                            .map_err(|error: plural_core::Error| error.named_in("attributes.governanceId"))?,
-                    ),
-                    None if ends_governance => Change::Clear,
-                    None => Change::Keep,
-                },
+                governance_id: governance_change(governance_id.as_ref())?,
             },
             spec,
             merge_windows: given_windows(merge_windows, merge_cron.as_deref())?,
@@ -437,6 +429,15 @@ impl PrAutomationAttributes {
                 create: subjects("createBindings", create_bindings)?,
             },
         })
+    }
+}
+
+/// What becomes of who confirms the pull requests; an empty text ends it.
+fn governance_change(given: Option<&ID>) -> plural_core::Result<Change<PrGovernanceId>> {
+    match given {
+        None => Ok(Change::Keep),
+        Some(id) if id.is_empty() => Ok(Change::Clear),
+        Some(given) => id(given).map(Change::Set).map_err(|error| error.named_in("attributes.governanceId")),
     }
 }
 

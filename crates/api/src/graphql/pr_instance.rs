@@ -285,6 +285,19 @@ impl PrInstanceQuery {
     }
 }
 
+/// What a change of an instance would do, by this method of `App`; nothing is written.
+macro_rules! dry_run {
+    ($ctx:ident, $method:ident, $ask:expr) => {
+        nullable(async {
+            let request = request($ctx);
+            let ask = $ask.into_graphql($ctx)?;
+            let made = Box::pin(request.app.$method(&request.op, ask)).await;
+            Ok(Some(made.into_graphql($ctx)?.into()))
+        })
+        .await
+    };
+}
+
 /// Changing what was generated.
 #[derive(Default)]
 pub(crate) struct PrInstanceMutation;
@@ -396,16 +409,7 @@ impl PrInstanceMutation {
         )]
         overwrite: Option<bool>,
     ) -> Nullable<PullRequestPreview> {
-        nullable(async {
-            let request = request(ctx);
-            let ask = PrInstanceAsk {
-                overwrite: overwrite.unwrap_or(false),
-                ..ask(&instance, context).into_graphql(ctx)?
-            };
-            let made = Box::pin(request.app.pr_instance_upgrade_preview(&request.op, ask)).await;
-            Ok(Some(made.into_graphql(ctx)?.into()))
-        })
-        .await
+        dry_run!(ctx, pr_instance_upgrade_preview, upgrade_ask(&instance, context, overwrite))
     }
 
     /// What taking it away would change; needs the right to do it. Nothing is written. What is left is among the warnings.
@@ -415,13 +419,7 @@ impl PrInstanceMutation {
         #[graphql(name = "id")] instance: ID,
         #[graphql(desc = "Secret answers, which are not kept.")] context: Option<Json>,
     ) -> Nullable<PullRequestPreview> {
-        nullable(async {
-            let request = request(ctx);
-            let ask = ask(&instance, context).into_graphql(ctx)?;
-            let made = Box::pin(request.app.pr_instance_uninstall_preview(&request.op, ask)).await;
-            Ok(Some(made.into_graphql(ctx)?.into()))
-        })
-        .await
+        dry_run!(ctx, pr_instance_uninstall_preview, ask(&instance, context))
     }
 
     /// Has the agents of all clusters say what an upgrade would do; needs the right to do it. Answers at once: the plan fills while they
@@ -439,16 +437,7 @@ impl PrInstanceMutation {
         )]
         overwrite: Option<bool>,
     ) -> Nullable<FleetPlan> {
-        nullable(async {
-            let request = request(ctx);
-            let ask = PrInstanceAsk {
-                overwrite: overwrite.unwrap_or(false),
-                ..ask(&instance, context).into_graphql(ctx)?
-            };
-            let made = Box::pin(request.app.pr_instance_upgrade_plan(&request.op, ask)).await;
-            Ok(Some(made.into_graphql(ctx)?.into()))
-        })
-        .await
+        dry_run!(ctx, pr_instance_upgrade_plan, upgrade_ask(&instance, context, overwrite))
     }
 
     /// Has the agents of all clusters say what taking it away would do; needs the right to do it. It is a plan as that of an upgrade.
@@ -458,13 +447,7 @@ impl PrInstanceMutation {
         #[graphql(name = "id")] instance: ID,
         #[graphql(desc = "Secret answers, which are not kept.")] context: Option<Json>,
     ) -> Nullable<FleetPlan> {
-        nullable(async {
-            let request = request(ctx);
-            let ask = ask(&instance, context).into_graphql(ctx)?;
-            let made = Box::pin(request.app.pr_instance_uninstall_plan(&request.op, ask)).await;
-            Ok(Some(made.into_graphql(ctx)?.into()))
-        })
-        .await
+        dry_run!(ctx, pr_instance_uninstall_plan, ask(&instance, context))
     }
 
     /// How files differ from what was generated; needs the right to open pull requests with the automation. Nothing is written.
@@ -482,6 +465,15 @@ impl PrInstanceMutation {
         })
         .await
     }
+}
+
+/// An upgrade that is looked at and not done.
+fn upgrade_ask(
+    instance: &ID,
+    context: Option<Json>,
+    overwrite: Option<bool>,
+) -> plural_core::Result<PrInstanceAsk> {
+    Ok(PrInstanceAsk { overwrite: overwrite.unwrap_or(false), ..ask(instance, context)? })
 }
 
 fn ask(instance: &ID, context: Option<Json>) -> plural_core::Result<PrInstanceAsk> {

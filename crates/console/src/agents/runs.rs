@@ -3,6 +3,7 @@
 use plural_app::agent_run::{ReportedRun, ReportedRunState, RunJob};
 use plural_core::run_limits::RunLimits;
 use plural_core::stack_run::{JobRef, RunPhase, RunStatus};
+use plural_core::stack_spec::StackSpec;
 use plural_tunnel::v1;
 use plural_tunnel::v1::stack_run_report::State;
 use tonic::Status;
@@ -18,7 +19,7 @@ const GRACE_SECONDS: u32 = 120;
 /// For settings that cannot be written.
 pub(super) fn job(job: RunJob) -> Result<(v1::StackRunJob, u64), Status> {
     let RunJob { run, stack, project, limits, image } = job;
-    let job_json = serde_json::to_string(&run.snapshot.spec.whole_job())
+    let job_json = job_json(&run.snapshot.spec)
         .map_err(|error| Status::internal(format!("cannot write the Job of run {}: {error}", run.id)))?;
     let told = v1::StackRunJob {
         id: run.id.to_string(),
@@ -35,6 +36,11 @@ pub(super) fn job(job: RunJob) -> Result<(v1::StackRunJob, u64), Status> {
         limits: limits.map(run_limits),
     };
     Ok((told, run.sequence))
+}
+
+/// The whole Job of a run with these settings.
+fn job_json(spec: &StackSpec) -> serde_json::Result<String> {
+    serde_json::to_string(&spec.whole_job())
 }
 
 fn run_limits(limits: RunLimits) -> v1::RunLimits {
@@ -85,52 +91,12 @@ pub(super) fn phase(word: &str) -> Result<RunPhase, Status> {
 
 #[cfg(test)]
 mod tests {
-    use chrono::DateTime;
-    use plural_core::ids::{ClusterId, ProjectId, RepositoryId, StackId, StackRunId};
-    use plural_core::service::GitRef;
-    use plural_core::stack::StackTool;
-    use plural_core::stack_run::{RunKind, RunSnapshot, RunTrigger, StackRun};
+    use plural_core::ids::StackRunId;
     use plural_core::stack_settings::JobDefaults;
-    use plural_core::stack_spec::{JobSpec, StackSpec};
+    use plural_core::stack_spec::JobSpec;
     use serde_json::{Value, json};
 
     use super::*;
-
-    fn run(spec: StackSpec) -> StackRun {
-        StackRun {
-            id: StackRunId::new(),
-            stack_id: StackId::new(),
-            project_id: ProjectId::new(),
-            cluster_id: ClusterId::new(),
-            number: 1,
-            kind: RunKind::Apply,
-            trigger: RunTrigger::Manual,
-            status: RunStatus::Pending,
-            phase: RunPhase::Plan,
-            attempt: 0,
-            snapshot: RunSnapshot {
-                tool: StackTool::Terraform,
-                repository_id: RepositoryId::new(),
-                git: GitRef::new("main", "", &[]).unwrap(),
-                spec,
-                inputs_digest: "aa".to_owned(),
-                upstream: None,
-            },
-            source: None,
-            plan: None,
-            approvals: Vec::new(),
-            cancel_asked: false,
-            error: None,
-            job: None,
-            heartbeat_at: None,
-            created_by: None,
-            author: "ada@example.com".to_owned(),
-            created_at: DateTime::from_timestamp(1_000_000, 0).unwrap(),
-            started_at: None,
-            finished_at: None,
-            sequence: 1,
-        }
-    }
 
     #[test]
     fn an_agent_is_told_the_whole_job() {
@@ -139,15 +105,7 @@ mod tests {
         own.labels.insert("tier".to_owned(), "1".to_owned());
         let said = JobDefaults { project: named("team-a"), installation: named("all") };
         let spec = StackSpec { job: own, ..StackSpec::default() }.with_job_defaults(said);
-        let told = RunJob {
-            run: run(spec),
-            stack: "infra".to_owned(),
-            project: "shop".to_owned(),
-            limits: None,
-            image: String::new(),
-        };
-        let (told, _) = job(told).unwrap();
-        let read: Value = serde_json::from_str(&told.job_json).unwrap();
+        let read: Value = serde_json::from_str(&job_json(&spec).unwrap()).unwrap();
         assert_eq!((&read["namespace"], &read["labels"]), (&json!("team-a"), &json!({"tier": "1"})));
     }
 

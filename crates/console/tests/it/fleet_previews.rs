@@ -144,6 +144,11 @@ impl Hosted {
         self.t.admin.pr_automation(&automation).await
     }
 
+    async fn change_automation(&self, attributes: Value) {
+        let update = "mutation ($id: ID!, $a: PrAutomationAttributes!) { updatePrAutomation(id: $id, attributes: $a) { id } }";
+        self.t.admin.data(update, json!({"id": self.automation, "a": attributes})).await;
+    }
+
     /// What a merged pull request of the automation made: its id in the ledger.
     async fn generated(&self) -> Value {
         let asked = json!({"id": self.automation, "context": {"name": "b"}});
@@ -257,9 +262,8 @@ async fn a_preview_is_planned_for_whoever_asked(database: TestDatabase) {
         assert_eq!(by.ask(PART, json!({"id": part})).await.outcome(), expected);
     }
     // Whoever may open pull requests with the automation, and look at the project, has no stack planned.
-    let bind = "mutation ($id: ID!, $a: PrAutomationAttributes!) { updatePrAutomation(id: $id, attributes: $a) { id } }";
     let attributes = json!({"name": "add", "createBindings": [{"userId": t.reader.id}]});
-    t.admin.data(bind, json!({"id": h.automation, "a": attributes})).await;
+    h.change_automation(attributes).await;
     let own = h.asked(&t.reader).await;
     let plan = h.until(&t.reader, &own, "DONE").await;
     assert_eq!(plan["reach"]["parts"][0]["state"], "AWAY", "{plan}");
@@ -423,14 +427,13 @@ async fn what_was_generated_is_planned_before_it_is_upgraded_or_taken_away(datab
     let made = (h.host.branches(), h.host.pull_requests());
     // The next version's file holds something else.
     h.push(&[("templates/c.yaml", &map("b", "{{ context.name }}-next"))]);
-    let update = "mutation ($id: ID!, $a: PrAutomationAttributes!) { updatePrAutomation(id: $id, attributes: $a) { id } }";
     let next = json!({
         "name": "add", "title": "Add {{ context.name }}", "message": "Adds it",
         "creates": {"templates": [
             {"source": "templates/c.yaml", "destination": "web/{{ context.name }}.yaml", "external": false},
         ]},
     });
-    t.admin.data(update, json!({"id": h.automation, "a": next})).await;
+    h.change_automation(next).await;
     for (ask, field) in [(UPGRADE, "planPrInstanceUpgrade"), (UNINSTALL, "planPrInstanceUninstall")] {
         for (by, expected) in [(&t.nobody, "401"), (&t.stranger, "NOT_FOUND"), (&t.reader, "FORBIDDEN")] {
             assert_eq!(by.ask(ask, json!({"id": instance})).await.outcome(), expected, "{field}");

@@ -112,10 +112,26 @@ impl Hosted {
 
     /// The plan of an open pull request of a branch, and its number.
     async fn plan_of(&self, branch: &str, sha: &str, phase: &str) -> (Value, u64) {
+        let (id, number) = self.opened(branch).await;
+        (self.planned(&id, sha, phase).await, number)
+    }
+
+    /// Opens a pull request of a branch, records it and reads it back; its id, and its number.
+    async fn opened(&self, branch: &str) -> (String, u64) {
         let number = self.host.open_from(branch, false);
         let id = self.record(number, branch).await;
         self.refresh(&id).await;
-        (self.planned(&id, sha, phase).await, number)
+        (id, number)
+    }
+
+    /// [`Self::opened`], of the branch `fork` of a fork: git finds its commit by the name of its pull request alone.
+    async fn opened_by_fork(&self, sha: &str) -> (String, u64) {
+        let number = self.host.open_from("fork", true);
+        self.remote.set_ref(&format!("refs/pull/{number}/head"), sha).unwrap();
+        self.remote.delete_ref("refs/heads/fork").unwrap();
+        let id = self.record(number, "fork").await;
+        self.refresh(&id).await;
+        (id, number)
     }
 
     /// A commit on a branch that begins at `main`, in git and at the host.
@@ -162,12 +178,17 @@ impl Hosted {
 
     /// A service of the repository that is read from this folder of a branch.
     async fn reads(&self, branch: &str, folder: &str) -> Value {
-        let create = "mutation ($id: ID, $a: ServiceDeploymentAttributes!) {
-          createServiceDeployment(clusterId: $id, attributes: $a) { id } }";
         let attributes = json!({
             "name": format!("{branch}-{folder}"), "namespace": "shop", "repositoryId": self.repository,
             "git": {"ref": branch, "folder": folder},
         });
+        self.deploys(attributes).await
+    }
+
+    /// Creates a service of the cluster; its id.
+    async fn deploys(&self, attributes: Value) -> Value {
+        let create = "mutation ($id: ID, $a: ServiceDeploymentAttributes!) {
+          createServiceDeployment(clusterId: $id, attributes: $a) { id } }";
         let made = self.t.admin.data(create, json!({"id": self.cluster["id"], "a": attributes})).await;
         made["createServiceDeployment"]["id"].clone()
     }
@@ -225,9 +246,7 @@ async fn plans(by: &Person, id: &str) -> Vec<Value> {
 async fn each_head_is_planned_and_its_host_is_told(database: TestDatabase) {
     let h = Hosted::new(&database).await;
     let first = h.push("feature", "2");
-    let number = h.host.open_from("feature", false);
-    let id = h.record(number, "feature").await;
-    h.refresh(&id).await;
+    let (id, number) = h.opened("feature").await;
     let plan = h.planned(&id, &first, "DONE").await;
     assert_eq!((&plan["sha"], &plan["base"]), (&json!(first), &json!("main")), "{plan}");
     assert_eq!(plan["reach"]["parts"], json!([{"name": "web", "state": "AWAY"}]), "{plan}");
@@ -253,12 +272,7 @@ async fn each_head_is_planned_and_its_host_is_told(database: TestDatabase) {
 async fn a_fork_waits_for_a_person(database: TestDatabase) {
     let h = Hosted::new(&database).await;
     let sha = h.push("fork", "2");
-    let number = h.host.open_from("fork", true);
-    // Git finds it by the name of its pull request alone.
-    h.remote.set_ref(&format!("refs/pull/{number}/head"), &sha).unwrap();
-    h.remote.delete_ref("refs/heads/fork").unwrap();
-    let id = h.record(number, "fork").await;
-    h.refresh(&id).await;
+    let (id, number) = h.opened_by_fork(&sha).await;
     let held = h.planned(&id, &sha, "HELD").await;
     h.comment(number, "comes from a fork").await;
     h.check(&sha, "pending").await;
@@ -285,9 +299,7 @@ async fn a_fork_waits_for_a_person(database: TestDatabase) {
 async fn a_commit_that_the_console_could_not_look_at_is_told(database: TestDatabase) {
     let h = Hosted::new(&database).await;
     let sha = h.push("feature", "2");
-    let number = h.host.open_from("feature", false);
-    let id = h.record(number, "feature").await;
-    h.refresh(&id).await;
+    let (id, _) = h.opened("feature").await;
     let plan = h.planned(&id, &sha, "DONE").await;
     h.check(&sha, "success").await;
     // As if each attempt had ended with its console.
@@ -336,10 +348,7 @@ async fn services_that_follow_the_default_branch_are_planned(database: TestDatab
     let attributes = json!({
         "name": "head", "namespace": "shop", "repositoryId": h.repository, "git": {"ref": "HEAD", "folder": "web"},
     });
-    let create = "mutation ($id: ID, $a: ServiceDeploymentAttributes!) {
-      createServiceDeployment(clusterId: $id, attributes: $a) { id } }";
-    let made = h.t.admin.data(create, json!({"id": h.cluster["id"], "a": attributes})).await;
-    h.stands(&made["createServiceDeployment"]["id"], None).await;
+    h.stands(&h.deploys(attributes).await, None).await;
     let sha = h.push("feature", "2");
     let (plan, _) = h.plan_of("feature", &sha, "DONE").await;
     let away = |name: &str| json!({"name": name, "state": "AWAY"});
@@ -357,8 +366,6 @@ async fn services_of_several_sources_are_planned(database: TestDatabase) {
     let h = Hosted::polling(&database).await;
     let at =
         h.remote.commit("main").file("extra/b.yaml", map("1")).file("far/c.yaml", map("1")).push().unwrap();
-    let create = "mutation ($id: ID, $a: ServiceDeploymentAttributes!) {
-      createServiceDeployment(clusterId: $id, attributes: $a) { id } }";
     let make = async |name: &str, folder: &str| {
         let source =
             json!({"path": "more", "repositoryId": h.repository, "git": {"ref": "main", "folder": folder}});
@@ -366,8 +373,7 @@ async fn services_of_several_sources_are_planned(database: TestDatabase) {
             "name": name, "namespace": "shop", "repositoryId": h.repository, "git": {"ref": "main", "folder": "web"},
             "sources": [source],
         });
-        let made = h.t.admin.data(create, json!({"id": h.cluster["id"], "a": attributes})).await;
-        h.stands(&made["createServiceDeployment"]["id"], Some(&at)).await;
+        h.stands(&h.deploys(attributes).await, Some(&at)).await;
     };
     make("both", "extra").await;
     make("other", "far").await;
@@ -389,9 +395,7 @@ async fn services_of_several_sources_are_planned(database: TestDatabase) {
 async fn a_merge_while_a_plan_is_made_ends_both(database: TestDatabase) {
     let h = Hosted::polling(&database).await;
     let sha = h.push("feature", "2");
-    let number = h.host.open_from("feature", false);
-    let id = h.record(number, "feature").await;
-    h.refresh(&id).await;
+    let (id, number) = h.opened("feature").await;
     // The plan has begun, and nobody waits for it. With the merge the branch goes.
     let merge = "mutation ($id: ID!) { mergePullRequest(id: $id) { status mergeCommit } }";
     let merged = h.t.admin.data(merge, json!({"id": id})).await["mergePullRequest"].clone();
@@ -426,9 +430,7 @@ async fn a_plan_is_made_again_once_its_base_moves_where_that_matters(database: T
     let docs = h.reads("main", "docs").await;
     h.stands(&docs, Some(&at)).await;
     let sha = h.branch("own", "web/b.yaml");
-    let number = h.host.open_from("own", false);
-    let id = h.record(number, "own").await;
-    h.refresh(&id).await;
+    let (id, number) = h.opened("own").await;
     let first = h.planned_on(&id, &at, "DONE").await;
     let only = async || {
         let all = plans(&h.t.admin, &id).await;
@@ -496,11 +498,7 @@ async fn what_does_not_merge_any_more_is_told(database: TestDatabase) {
 async fn the_released_commit_of_a_fork_is_planned_again(database: TestDatabase) {
     let h = Hosted::polling(&database).await;
     let sha = h.branch("fork", "web/b.yaml");
-    let number = h.host.open_from("fork", true);
-    h.remote.set_ref(&format!("refs/pull/{number}/head"), &sha).unwrap();
-    h.remote.delete_ref("refs/heads/fork").unwrap();
-    let id = h.record(number, "fork").await;
-    h.refresh(&id).await;
+    let (id, _) = h.opened_by_fork(&sha).await;
     let held = h.planned(&id, &sha, "HELD").await;
     h.t.sql(LONG_AGO).await;
     // Neither a branch that moves nor somebody who asks releases it.
@@ -536,9 +534,7 @@ async fn a_pull_request_that_goes_to_another_branch_is_planned_again(database: T
     let service = h.reads("release", "web").await;
     h.stands(&service, None).await;
     let sha = h.push("feature", "2");
-    let number = h.host.open_from("feature", false);
-    let id = h.record(number, "feature").await;
-    h.refresh(&id).await;
+    let (id, number) = h.opened("feature").await;
     let plan = h.planned(&id, &sha, "DONE").await;
     assert_eq!(plan["reach"]["parts"], json!([{"name": "web", "state": "AWAY"}]), "{plan}");
     h.host.push_commit("release", &h.remote.resolve("refs/heads/main").unwrap(), &[]);

@@ -35,6 +35,16 @@ impl World {
         job
     }
 
+    /// The Job of run 1, which was lost while it applied, and holds the state: its agent told nothing of it.
+    async fn lost_holding(&self) -> Harness {
+        self.plans(1, 1).await;
+        let lost = self.holding(1, "one").await;
+        self.falls_silent().await;
+        self.tend().await;
+        self.run(1, "FAILED").await;
+        lost
+    }
+
     /// The id of the lock of the state.
     async fn held(&self) -> Value {
         self.known(&self.t.owner).await["lock"]["id"].clone()
@@ -142,11 +152,7 @@ async fn a_lost_run_that_is_queued_again_gives_its_lock_back(database: TestDatab
 /// Its agent was killed before it could say where the Job is.
 async fn a_job_that_was_never_told_of_gives_its_lock_back(database: TestDatabase) {
     let w = World::keeping(&database, false).await;
-    w.plans(1, 1).await;
-    let lost = w.holding(1, "one").await;
-    w.falls_silent().await;
-    w.tend().await;
-    w.run(1, "FAILED").await;
+    let lost = w.lost_holding().await;
     assert_eq!(w.held().await, "one");
     w.says(&lost, ReportedRunState::Gone, "").await;
     assert_eq!((w.held().await, w.releases().await.len()), (Value::Null, 1));
@@ -177,11 +183,7 @@ async fn a_job_that_ended_before_it_was_lost_gives_its_lock_back(database: TestD
 /// No agent will say that the Job is gone.
 async fn somebody_ends_the_lock_that_an_apply_waits_for(database: TestDatabase) {
     let w = World::keeping(&database, false).await;
-    w.plans(1, 1).await;
-    let lost = w.holding(1, "one").await;
-    w.falls_silent().await;
-    w.tend().await;
-    w.run(1, "FAILED").await;
+    let lost = w.lost_holding().await;
     assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
     w.plans(2, 1).await;
     w.run(2, "QUEUED").await;

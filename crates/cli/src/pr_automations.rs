@@ -171,7 +171,7 @@ struct AutomationDescribeArgs {
     output: OutputArgs,
 }
 
-/// Change an automation; what neither file nor options name keeps its value
+/// Change an automation; fields that neither the file nor the options name keep their value
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr automations update 'Add a service' --file service.yaml

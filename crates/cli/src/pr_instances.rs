@@ -165,7 +165,7 @@ pub(crate) struct PrOutdatedArgs {
     output: ListOutputArgs,
 }
 
-/// Bring what was generated to the newest version of its automation, by a pull request
+/// Upgrade what was generated to the newest version of its automation, by a pull request
 ///
 /// What people changed since stays, where it is of other lines. New questions without a default need an answer (--set), and so do secret ones,
 /// which are not kept. Where the newest version asks for another Secret, its new values are given with --secret.
@@ -221,7 +221,7 @@ pub(crate) struct PrUpgradeArgs {
     output: ListOutputArgs,
 }
 
-/// Take away what was generated, by a pull request
+/// Remove what was generated, by a pull request
 ///
 /// Files that only it generated are deleted, its edits of other files are reversed. What was changed since stays; the pull request says what.
 #[derive(Debug, Args)]

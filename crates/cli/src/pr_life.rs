@@ -23,7 +23,7 @@ use crate::{
 /// Digits of a commit in a table.
 const SHORT: usize = 12;
 
-/// Show how a pull request stands, and what it is about
+/// Show the state of a pull request, and what it belongs to
 ///
 /// Shows what was read of it last; `refresh` reads it back first.
 #[derive(Debug, Args)]
@@ -57,9 +57,9 @@ pub(crate) struct PrCloseArgs {
     output: OutputArgs,
 }
 
-/// Read a pull request back from its git host at once
+/// Read a pull request from its git host again now
 ///
-/// Needs write access to its project. The console does so by itself when the host's webhook tells of it, and every few minutes.
+/// Needs write access to its project. The console does this by itself when the host's webhook reports an event, and every few minutes.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr refresh 0190b8a2-7c11-7def-8000-0123456789ab

@@ -87,7 +87,7 @@ enum KindArg {
     Deny,
 }
 
-/// Say when a pull request may be merged
+/// Set when a pull request may be merged
 ///
 /// Needs write access to its project. The window takes the place of those that it has, which are first those of its automation. A merge that
 /// waits does so for this one.

@@ -56,7 +56,7 @@ pub(crate) struct TestArgs {
     how: HowArgs,
 }
 
-/// Run an automation that has its answers with it
+/// Run an automation whose file contains its answers
 ///
 /// The file is a PrTemplate: what it changes is in its spec, and the answers are in its context.
 #[derive(Debug, Args)]

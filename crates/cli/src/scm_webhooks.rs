@@ -65,10 +65,10 @@ pub(crate) struct ScmWebhookPlaceArgs {
     pub(crate) organization: Option<String>,
 }
 
-/// Make a webhook at the host of a connection
+/// Create a webhook at the host of a connection
 ///
 /// The console makes it by the host's API, with an address and a secret of its own. Where it is there already, it gets its secret again.
-/// The connection's token needs the right to make webhooks, and the connection has to be allowed all repositories that it tells of.
+/// The connection's token needs the right to make webhooks, and the connection has to be allowed all repositories that it covers.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd scm-webhooks register github --repository acme/shop
@@ -103,7 +103,7 @@ pub(crate) struct ScmWebhookUnregisterArgs {
     pub(crate) confirm: ConfirmArgs,
 }
 
-/// Make the address that a webhook of a git host sends to
+/// Create the address to which a webhook of a git host sends
 ///
 /// At the host you make the webhook yourself, with this address and secret; `register` makes both. It is believed for repositories of the
 /// owner that the connection may touch.
@@ -116,7 +116,7 @@ pub(crate) struct ScmWebhookCreateArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) connection: String,
 
-    /// Organization, group or user whose repositories it tells of
+    /// Organization, group or user whose repositories it covers
     #[arg(long, value_name = "OWNER")]
     pub(crate) owner: String,
 

@@ -83,7 +83,7 @@ struct Stored {
 
 /// Store commands under a name, for a stack or for all stacks of a project
 ///
-/// What whoever starts them answers is in their environment, by the names of the questions. No shell reads the commands.
+/// Answers become environment variables of the commands, named after the questions. No shell interprets the commands.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks commands create resources --stack network -- tofu state list

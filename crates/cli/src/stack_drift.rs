@@ -20,10 +20,10 @@ use crate::{
     terminal::Terminal,
 };
 
-/// Show what something other than its tool changed of a stack
+/// Show drift of a stack: what something other than its tool changed
 ///
-/// As the last look found it; with --now, the agent looks first. With --exit-code: 0 where nothing drifted, 2 where something did, 1
-/// where nobody knows: the newest look failed, or there was none.
+/// Shows the result of the last check; with --now, the agent checks first. With --exit-code, the exit code is 0 without drift, 2 with
+/// drift, and 1 when it is unknown: the newest check failed, or there was none.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks drift network
@@ -34,7 +34,7 @@ pub(crate) struct StackDriftArgs {
     #[arg(value_name = "STACK")]
     pub(crate) stack: String,
 
-    /// Look now, and wait for what is found
+    /// Check now, and wait for the result
     #[arg(long)]
     pub(crate) now: bool,
 
@@ -42,7 +42,7 @@ pub(crate) struct StackDriftArgs {
     #[arg(long, default_value = "15m", value_parser = parse_duration, value_name = "DURATION", requires = "now")]
     pub(crate) timeout: Duration,
 
-    /// Exit with 2 where something drifted
+    /// Exit with 2 when there is drift
     #[arg(long)]
     pub(crate) exit_code: bool,
 

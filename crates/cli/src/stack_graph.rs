@@ -14,7 +14,7 @@ use crate::{
 const NOTHING: &str =
     "no stack depends on another; `plural cd stacks update NAME --depends-on OTHER` says that one does";
 
-/// Show which stacks depend on which, those that others depend on first
+/// Show dependencies between stacks, in the order in which they run
 ///
 /// With a stack: that one, all that it depends on, and all that depends on it.
 #[derive(Debug, Args)]

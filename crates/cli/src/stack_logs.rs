@@ -23,7 +23,7 @@ const PRINTING: Duration = Duration::from_millis(150);
 /// So many looks in a row that find nothing, and a command prints no more.
 const LOOKS: u32 = 60;
 
-/// Print what the commands of a run print
+/// Print the logs of a run
 ///
 /// Secrets are hidden in it. Colours are kept where a person looks. Headings go to standard error.
 #[derive(Debug, Args)]

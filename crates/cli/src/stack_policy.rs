@@ -40,7 +40,7 @@ enum StackPolicyCommand {
     Test(StackPolicyTestArgs),
 }
 
-/// Check a plan against rules in Rego, here and without a console
+/// Check a plan against rules in Rego locally, without a console
 ///
 /// Says what a console would: exit code 0 where the plan is let through, 1 where it is refused or cannot be checked.
 #[derive(Debug, Args)]

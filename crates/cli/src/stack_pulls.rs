@@ -10,10 +10,10 @@ use crate::{
     terminal::Terminal,
 };
 
-/// Let the commit of a fork's pull request be planned
+/// Allow the commit of a fork's pull request to be planned
 ///
-/// Needs the action approve. A plan runs what the commit says, with the stack's variables, its files, and the rights of its plans: read
-/// the commit before. It counts for this commit and no other, and makes the run that plans it.
+/// Needs the action approve. A plan runs the code of the commit with the variables, files and plan rights of the stack: read the commit
+/// first. The release is valid for this commit only, and starts the run that plans it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks release network --pull-request https://github.com/acme/infra/pull/7 \\
@@ -27,7 +27,7 @@ pub(crate) struct StackReleaseArgs {
     #[arg(long, value_name = "URL")]
     pull_request: String,
 
-    /// The commit that you read, with all its digits; where another one is the head by then, nothing is released
+    /// The commit that you read, in full; if it is no longer the head, nothing is released
     #[arg(long, value_name = "SHA")]
     commit: String,
 

@@ -9,13 +9,13 @@ use crate::{
     key::parse_duration,
 };
 
-/// Plan what a run would change, and change nothing
+/// Show what a run would change, without applying it
 ///
-/// Waits for the plan and prints it. With --detailed-exitcode: 0 where nothing would change, 2 where something would, 1 where the
-/// plan failed, as `terraform plan` has it.
+/// Waits for the plan and prints it. With --detailed-exitcode, the exit code is 0 without changes, 2 with changes, and 1 when the
+/// plan failed, as for `terraform plan`.
 ///
-/// With --pull-request, the head commit of that pull request is planned, and its host is told. The commit of a fork is only checked
-/// until somebody releases it: `plural cd stacks release`.
+/// With --pull-request, it plans the head commit of that pull request, and reports the result at the git host. The commit of a fork
+/// is only checked until somebody releases it: `plural cd stacks release`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks plan network
@@ -39,7 +39,7 @@ pub(crate) struct StackPlanArgs {
     #[arg(long, default_value = "15m", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) timeout: Duration,
 
-    /// Exit with 2 where something would change
+    /// Exit with 2 when there are changes
     #[arg(long)]
     pub(crate) detailed_exitcode: bool,
 
@@ -47,7 +47,7 @@ pub(crate) struct StackPlanArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Make a run of a stack: plan, and apply that plan
+/// Start a run of a stack: plan, then apply that plan
 ///
 /// Where the stack asks for approval, the run waits for it: `plural cd stacks approve`. With --wait, the command ends when the run is
 /// over or waits for approval.
@@ -55,13 +55,13 @@ pub(crate) struct StackPlanArgs {
 #[command(after_help = "Examples:
   plural cd stacks trigger network
   plural cd stacks trigger network --wait --timeout 30m
-  plural cd stacks trigger network --destroy   # everything that it has; the stack stays")]
+  plural cd stacks trigger network --destroy   # its resources; the stack stays")]
 pub(crate) struct StackTriggerArgs {
     /// The stack: its name or id
     #[arg(value_name = "STACK")]
     pub(crate) stack: String,
 
-    /// Destroy everything that the stack has
+    /// Destroy all resources of the stack
     #[arg(long)]
     pub(crate) destroy: bool,
 
@@ -99,7 +99,7 @@ pub(crate) struct StackRunsArgs {
     pub(crate) output: ListOutputArgs,
 }
 
-/// Show a run: its steps, its plan, who agreed, why it failed
+/// Show a run: its steps, its plan, who approved it, why it failed
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks run network      # the newest one
@@ -128,7 +128,7 @@ pub(crate) struct StackWaitingArgs {
     pub(crate) output: ListOutputArgs,
 }
 
-/// Agree to the plan of a run: to the one that is shown, and to no other
+/// Approve the plan of a run: exactly the one that is shown
 ///
 /// Prints the plan and asks. A script names the digest of the plan that was read, and is not asked: another plan is refused.
 #[derive(Debug, Args)]
@@ -152,7 +152,7 @@ pub(crate) struct StackApproveArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Refuse the plan of a run that waits for approval
+/// Reject the plan of a run that waits for approval
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks reject network --reason 'it replaces the database'
@@ -173,7 +173,7 @@ pub(crate) struct StackRejectArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// End a run: at once where its tool has not begun, otherwise when the tool has stopped
+/// Cancel a run: immediately if its tool has not started, otherwise when the tool has stopped
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks cancel network
@@ -190,7 +190,7 @@ pub(crate) struct StackCancelArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Make a new run of the same kind, of the stack as it is now
+/// Start a new run of the same kind, with the current settings of the stack
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks restart network
@@ -207,7 +207,7 @@ pub(crate) struct StackRestartArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Print what a stack gives to others
+/// Print the outputs of a stack
 ///
 /// Values that the tool calls sensitive are for those who may read the state.
 #[derive(Debug, Args)]

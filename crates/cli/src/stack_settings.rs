@@ -68,7 +68,7 @@ pub(crate) struct StackDefaultsArgs {
     clear: bool,
 }
 
-/// Show what the stacks of a project have where they say nothing themselves, or set it
+/// Show or set the defaults of the stacks of a project
 ///
 /// Without an option it is shown. With some, they replace all that was said before: what is not named is not said. A stack's own counts
 /// before its project's, and that before the installation's (`plural cd settings stacks`), field by field; labels, annotations and quantities are
@@ -104,7 +104,7 @@ pub(crate) enum SettingsCommand {
     Stacks(Box<SettingsStacksArgs>),
 }
 
-/// Show what all stacks have where neither they nor their projects say anything, or set it
+/// Show or set the defaults of all stacks
 ///
 /// Without an option it is shown. With some, they replace all that was said before: what is not named is not said. Administrators of the
 /// installation set it; it counts for runs that are made from then on. The limits of each project hold all the same.

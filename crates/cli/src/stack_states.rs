@@ -36,7 +36,7 @@ pub(crate) enum StackStateCommand {
     Unlock(StateUnlockArgs),
 }
 
-/// List the versions of a state that are kept, rejected ones too, newest first
+/// List the stored versions of a state, rejected ones included, newest first
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "ls",
@@ -94,7 +94,7 @@ pub(crate) struct StateDiffArgs {
 
 /// Write a state with its values, as the tool wrote it
 ///
-/// It holds secrets. Needs the action state-read; that you read it is told in the audit log.
+/// It holds secrets. Needs the action state-read; the audit log records each read.
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "export",
@@ -142,7 +142,7 @@ pub(crate) struct StateRestoreArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// End somebody's lock of a state
+/// Release a lock of a state that somebody holds
 ///
 /// Needs the action state-write. What the holder's tool writes from then on is kept as a rejected version.
 #[derive(Debug, Args)]

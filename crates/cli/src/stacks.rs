@@ -102,7 +102,7 @@ pub(crate) struct StackListArgs {
     pub(crate) output: ListOutputArgs,
 }
 
-/// Create a stack: infrastructure that a tool keeps, run in a cluster
+/// Create a stack: infrastructure as code that runs in a cluster
 ///
 /// Without --repository the stack has a state and no runs: `plural cd stacks gen-backend` says to Terraform and OpenTofu where it is.
 #[derive(Debug, Args)]
@@ -140,7 +140,7 @@ pub(crate) struct StackCreateArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Show one stack: its code, its settings, its state, and who holds that
+/// Show one stack: its code, settings and state, and who holds the lock of the state
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "get",
@@ -197,7 +197,7 @@ pub(crate) struct StackUpdateArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Destroy what a stack has, and delete it
+/// Destroy the resources of a stack, then delete the stack
 ///
 /// A run plans the destruction, and waits for approval where the stack asks for it; `restore` takes the deletion back until then. A
 /// stack without a repository is forgotten, as `detach` does.
@@ -241,7 +241,7 @@ impl DependentsArgs {
     }
 }
 
-/// Delete a stack with all versions of its state, and destroy nothing
+/// Delete a stack with all versions of its state, without destroying its resources
 ///
 /// What the state knows of stays where it is, and nothing knows of it any more. Export the state first.
 #[derive(Debug, Args)]
@@ -260,7 +260,7 @@ pub(crate) struct StackDetachArgs {
     pub(crate) confirm: ConfirmArgs,
 }
 
-/// Take the deletion of a stack back, as long as its destruction has not begun
+/// Cancel the deletion of a stack, if its destroy has not started
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks restore network
@@ -274,7 +274,7 @@ pub(crate) struct StackRestoreArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Write a file that has Terraform or OpenTofu keep its state in a stack
+/// Write a backend configuration that keeps the state of Terraform or OpenTofu in a stack
 ///
 /// The file has no secret in it. The tool reads the access token from the variable TF_HTTP_PASSWORD; the token's user needs the
 /// actions state-read and state-write on the stack, which the role write has.

@@ -58,7 +58,7 @@ impl App {
         (access, sha, spec): (&GitAccess, &str, &SourceSpec),
     ) -> Result<Result<(), GitError>> {
         let (name, limits) = (project.name.as_str(), project.limits.of_runs());
-        let said = self.store.stack_job_defaults(project.id).await?;
+        let said = self.stack_job_said(project).await?;
         let made_of = stack.spec.clone().with_job_defaults(said);
         if let Some(problem) = limits.refusal(name, stack.tool, &made_of) {
             return Ok(Err(GitError::terminal(problem)));

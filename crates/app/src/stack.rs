@@ -186,7 +186,7 @@ impl App {
             {
                 let defined = self.stack_spec_defined(&spec).await?;
                 check_runs(tool, &defined)?;
-                let said = self.store.stack_job_defaults(project.id).await?;
+                let said = self.stack_job_said(&project).await?;
                 jobs_allowed(&project, tool, &defined.with_job_defaults(said))?;
             }
             environment_allowed(&project, &inputs.environment)?;
@@ -302,7 +302,9 @@ impl App {
         let mut acts_as_another = acts.is_some() && acts != acts_as(stack.source.as_ref(), &before.job);
         if source.is_some() && stack.source.is_some() && !acts_as_another {
             // An account that the project gives its stacks is another one in another cluster.
-            let said = self.store.stack_job_defaults(stack.project_id).await?;
+            let selector = ProjectSelector::Id(stack.project_id);
+            let project = self.get::<Project>(&self.system_ctx(), &selector).await?;
+            let said = self.stack_job_said(&project).await?;
             let whole = |spec: &StackSpec| spec.clone().with_job_defaults(said.clone()).whole_job();
             let (before, after) = (whole(before), whole(after));
             let acts = acts_as(source, &after);
@@ -333,7 +335,7 @@ impl App {
                 self.get::<Project>(&self.system_ctx(), &ProjectSelector::Id(stack.project_id)).await?;
             let spec = change.spec.as_ref().unwrap_or(&stack.spec);
             let defined = self.stack_spec_defined(spec).await?;
-            let said = self.store.stack_job_defaults(project.id).await?;
+            let said = self.stack_job_said(&project).await?;
             jobs_allowed(&project, stack.tool, &defined.with_job_defaults(said))?;
             if let Some(source) = &change.source {
                 self.stack_source_allowed(ctx, &project, source).await?;

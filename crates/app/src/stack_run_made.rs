@@ -1,6 +1,7 @@
 //! Runs as they are made: of what there is of a stack now.
 
 use plural_core::ids::StackRunId;
+use plural_core::project::Project;
 use plural_core::stack::Stack;
 use plural_core::stack_dependency::Upstream;
 use plural_core::stack_run::{RunKind, RunPhase, RunSnapshot, RunStatus, StackRun};
@@ -12,6 +13,7 @@ use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
 use crate::jobs::{PrepareStackRun, PreparedRun};
+use crate::project::ProjectSelector;
 use crate::stack_inputs::OpenInputs;
 use crate::stack_run::{MadeRun, NewRun, user_of};
 
@@ -71,7 +73,9 @@ impl App {
             steps(stack.tool, &stack.spec.made_by(kind, trigger), kind, phase)?;
         }
         // The clock makes runs as its schedule says.
-        let said = self.store.stack_job_defaults(stack.project_id).await?;
+        let selector = ProjectSelector::Id(stack.project_id);
+        let project = self.get::<Project>(&self.system_ctx(), &selector).await?;
+        let said = self.stack_job_said(&project).await?;
         let spec = stack.spec.made_by(kind, trigger).with_job_defaults(said);
         let made_of = Stack { spec, ..Stack::clone(stack) };
         let (id, at) = (StackRunId::new(), ctx.now());

@@ -10,6 +10,7 @@ use plural_core::access::{Actor, RunActor};
 use plural_core::cluster::Cluster;
 use plural_core::ids::{StackId, StackRunId};
 use plural_core::stack::Stack;
+use plural_core::stack_dependency::StackGraph;
 use plural_core::stack_run::{RunKind, RunPhase, RunStatus, StackRun};
 use plural_core::stack_turns::{Around, Turn, after_loss, has_begun, is_lapsed, tend};
 use plural_core::{Error, Result};
@@ -178,7 +179,7 @@ impl App {
         );
         if run.kind == RunKind::Destroy && run.status == RunStatus::Successful {
             // The run has ended well all the same. What keeps its stack may pass: the loop tries again.
-            if let Err(error) = Box::pin(self.stack_destroyed(run.stack_id)).await {
+            if let Err(error) = Box::pin(self.stack_destroyed(run.stack_id, &mut None)).await {
                 let error = error.log_text();
                 tracing::warn!(stack.id = %run.stack_id, error, "cannot delete a stack that was destroyed; trying again");
             }
@@ -186,12 +187,16 @@ impl App {
         self.run_next(run.stack_id).await
     }
 
-    /// Deletes a stack that was destroyed, if it is to be deleted.
-    async fn stack_destroyed(&self, stack: StackId) -> Result<()> {
+    /// Deletes a stack that was destroyed, if it is to be deleted. Which stacks depend on which is read where it is not known yet.
+    async fn stack_destroyed(&self, stack: StackId, known: &mut Option<StackGraph>) -> Result<()> {
         let system = self.system_ctx();
         match self.authorized::<Stack, Admin>(&system, &StackSelector::Id(stack)).await {
             Ok(stack) if stack.deleted_at.is_some() => {
-                let left: Vec<StackId> = self.stacks_graph().await?.downstream(stack.id).collect();
+                let graph = match known {
+                    Some(graph) => graph,
+                    None => known.insert(self.stacks_graph().await?),
+                };
+                let left: Vec<StackId> = graph.downstream(stack.id).collect();
                 let by = stack.audited(&system, "stack.delete");
                 let follows = FollowGone::of(stack.id, &left)?;
                 self.store.stack_delete(by, None, Dependents::Leave, &follows).await?;
@@ -308,8 +313,9 @@ impl App {
                 tracing::warn!(stack.id = %stack, error, "cannot let the next run of a stack have its turn; trying again");
             }
         }
+        let mut graph = None;
         for stack in destroyed {
-            match Box::pin(self.stack_destroyed(stack)).await {
+            match Box::pin(self.stack_destroyed(stack, &mut graph)).await {
                 Ok(()) => moved += 1,
                 // It is protected by now, or somebody holds its state: each pass would say so.
                 Err(error @ Error::Conflict { .. }) => {

@@ -63,6 +63,11 @@ impl App {
         Ok(project.into_inner())
     }
 
+    /// What is said besides of the Jobs of a project's stacks, as far as its limits let it count.
+    pub(crate) async fn stack_job_said(&self, project: &Project) -> Result<JobDefaults> {
+        Ok(self.store.stack_job_defaults(project.id).await?.within(&project.limits.of_runs()))
+    }
+
     /// What all stacks have where neither they nor their projects say anything; for whoever is signed in.
     pub async fn stack_settings(&self, ctx: &OpCtx) -> Result<StackSettings> {
         authorize_installation::<Read>(ctx, Scope::Installation)?;

@@ -97,6 +97,7 @@ pub mod stack_definition;
 pub mod stack_dependency;
 pub mod stack_drift;
 pub mod stack_exec;
+pub mod stack_job_fit;
 pub mod stack_plan;
 pub mod stack_policy_rules;
 pub mod stack_pull_comment;

@@ -7,6 +7,7 @@ use crate::module_source::check_module_patterns;
 use crate::name::KubeName;
 use crate::pattern::matches;
 use crate::stack::StackTool;
+use crate::stack_settings::JobLevel;
 use crate::stack_spec::StackSpec;
 use crate::stack_steps::image;
 
@@ -85,15 +86,22 @@ impl RunLimits {
         };
         let ends = format!("project {project} allows for runs");
         let job = spec.whole_job();
-        if let Some(namespace) = job.namespace.as_deref().filter(|namespace| !namespace.is_empty())
-            && !named(namespaces, namespace)
-        {
+        if let Some(namespace) = job.namespace.as_deref().filter(|namespace| !namespace.is_empty()) {
             let level = spec.job_level(|job| job.namespace.as_ref().is_some_and(|name| !name.is_empty()));
-            return Some(format!(
-                "{}: {namespace} is not among the namespaces that {ends}: {}",
-                level.field("namespace", project),
-                namespaces.join(", ")
-            ));
+            let field = level.field("namespace", project);
+            if !named(namespaces, namespace) {
+                return Some(format!(
+                    "{field}: {namespace} is not among the namespaces that {ends}: {}",
+                    namespaces.join(", ")
+                ));
+            }
+            // What an agent calls its own, a stack may say, and nobody for many of them.
+            if namespaces.is_empty() && level != JobLevel::Stack {
+                return Some(format!(
+                    "{field}: the limits of project {project} name no namespaces for runs, and agents take none but their own \
+                     then: name {namespace} in runNamespaces of the limits first, or no namespace here"
+                ));
+            }
         }
         // The agent's own image is the operator's.
         let image = image(tool, &spec.configuration);
@@ -202,6 +210,21 @@ mod tests {
             told(other.clone(), fine.clone(), fine.clone())
                 .starts_with("attributes.jobSpec.namespace: other")
         );
+        let open = |own: JobSpec, project: JobSpec, installation: JobSpec| {
+            let said = JobDefaults { project, installation };
+            let spec = StackSpec { job: own, ..StackSpec::default() }.with_job_defaults(said);
+            RunLimits::default().refusal("shop", StackTool::Custom, &spec).unwrap_or_default()
+        };
+        for (project, installation, of) in
+            [(&other, &nothing, "project shop"), (&nothing, &other, "the installation")]
+        {
+            let refused = open(nothing.clone(), project.clone(), installation.clone());
+            let begins =
+                format!("jobSpec.namespace in the stack settings of {of}: the limits of project shop");
+            assert!(refused.starts_with(&begins), "{refused}");
+        }
+        // The stack may name the agent's own.
+        assert_eq!(open(fine.clone(), other.clone(), other.clone()), "");
         assert_eq!(told(nothing.clone(), fine.clone(), other.clone()), "");
         assert_eq!(told(fine, other.clone(), other), "");
         assert!(

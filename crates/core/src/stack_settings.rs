@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::project::Project;
+use crate::run_limits::RunLimits;
 use crate::stack::StackTool;
 use crate::stack_spec::{JobSpec, StackSpec};
 
@@ -20,13 +21,14 @@ pub struct StackSettings {
 }
 
 impl StackSettings {
-    /// Checks them.
+    /// Checks them: as those of a stack, and for what an agent or Kubernetes would refuse for each stack.
     ///
     /// # Errors
     /// [`Error::Invalid`], which names the field as that of a stack is named.
     pub fn check(&self) -> Result<()> {
         let Self { job } = self;
-        job.check()
+        job.check()?;
+        job.check_fit()
     }
 
     /// Refuses what the limits of a project do not allow any of its stacks to have from it.
@@ -57,6 +59,18 @@ impl JobDefaults {
     /// What both say together.
     pub fn whole(&self) -> JobSpec {
         self.project.over(&self.installation)
+    }
+
+    /// What of it counts in a project with these limits: where they name no namespaces for runs, agents take none but their own. An
+    /// account that the installation named for another one does not go along.
+    #[must_use]
+    pub fn within(mut self, limits: &RunLimits) -> Self {
+        let is_elsewhere = self.installation.namespace.as_ref().is_some_and(|name| !name.is_empty());
+        if is_elsewhere && limits.namespaces.is_empty() {
+            self.installation.namespace = None;
+            self.installation.service_account = None;
+        }
+        self
     }
 
     /// The same without what tells who runs: code that nobody vouches for runs as nobody.
@@ -229,6 +243,23 @@ mod tests {
         let none = spec(JobSpec::default(), JobSpec::default(), installation.clone());
         assert_eq!(none.whole_job(), installation);
         assert_eq!(StackSpec { job: own.clone(), ..StackSpec::default() }.whole_job(), own);
+    }
+
+    #[test]
+    fn where_no_namespaces_are_allowed_the_installation_names_none() {
+        let job = |namespace: Option<&str>| JobSpec {
+            namespace: namespace.map(str::to_owned),
+            service_account: Some("runner".to_owned()),
+            labels: texts(&[("fleet", "a")]),
+            ..JobSpec::default()
+        };
+        let said = |namespace| JobDefaults { project: JobSpec::default(), installation: job(namespace) };
+        let open = RunLimits::default();
+        let some = RunLimits { namespaces: vec!["runs".to_owned()], ..RunLimits::default() };
+        let left = JobSpec { service_account: None, ..job(None) };
+        assert_eq!(said(Some("runs")).within(&open).installation, left);
+        assert_eq!(said(Some("runs")).within(&some), said(Some("runs")));
+        assert_eq!(said(None).within(&open), said(None));
     }
 
     #[test]

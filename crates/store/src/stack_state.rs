@@ -427,7 +427,7 @@ impl StackStateStore for Database {
         by: Audited<'_, Stack, WriteState>,
         id: Option<&str>,
     ) -> Result<StateUnlocked> {
-        let write = self.write().await?;
+        let mut write = self.write().await?;
         let row = lock_in_tx(&write, by.target().id).await?;
         let Some(lock) = lock_of(&row)? else { return Ok(StateUnlocked::Free) };
         if id.is_some_and(|id| id != lock.id) {
@@ -436,7 +436,8 @@ impl StackStateStore for Database {
         let change = row::ActiveModel { state_lock: set(None), ..Default::default() };
         set_in_tx(&write, row.id, change).await?;
         write.audit(by.entry()).await?;
-        stack_run::unlocked_in_tx(&write, &row, &lock, (by.entry().actor.as_str(), by.entry().at)).await?;
+        stack_run::unlocked_in_tx(&mut write, &row, &lock, (by.entry().actor.as_str(), by.entry().at))
+            .await?;
         write.stack_changed(row.id, by.entry().at);
         write.commit().await?;
         Ok(StateUnlocked::Free)

@@ -40,7 +40,12 @@ const tolerations = (job: Job) => (job?.tolerations ?? []).flatMap((one) => one 
 export function jobFields(job: Job): Field[] {
   const { requests, limits } = job?.requests ?? {};
   return [
-    { name: 'namespace', label: 'Namespace', initial: job?.namespace ?? '' },
+    {
+      name: 'namespace',
+      label: 'Namespace',
+      initial: job?.namespace ?? '',
+      hint: 'Counts in projects whose limits name namespaces for runs',
+    },
     {
       name: 'account',
       label: 'ServiceAccount',

@@ -5,16 +5,12 @@ use plural_core::stack_run::RunPhase;
 use plural_core::stack_spec::JobSpec;
 use plural_tunnel::v1;
 
-use super::{Settings, objects};
+use super::Settings;
 
 /// Namespaces that begin so are Kubernetes' own.
 const KUBERNETES: &str = "kube-";
 /// The account that every namespace has, and that says nothing.
 const NOBODY: &str = "default";
-/// What a run may ask of its node.
-const RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-/// The one annotation of Kubernetes that a stack may set: some of the others loosen what confines a container.
-const OF_KUBERNETES: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 
 /// A Job that may be made.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,8 +39,9 @@ pub(super) fn place(run: &v1::StackRunJob, settings: &Settings) -> Result<Place,
     let namespace = namespace(&spec, run.limits.as_ref(), settings)?;
     let account = account(&spec, phase, run.limits.as_ref())?;
     let image = image(run, settings)?;
-    resources(&spec)?;
-    names(&spec)?;
+    if let Some((field, problem)) = spec.unfit() {
+        return Err(format!("jobSpec.{field}: {problem}"));
+    }
     Ok(Place { phase, namespace, account, image, spec })
 }
 
@@ -135,39 +132,6 @@ fn image(run: &v1::StackRunJob, settings: &Settings) -> Result<String, String> {
         "configuration.image: {image} is not among the images that the project allows for runs: {}",
         patterns.join(", ")
     ))
-}
-
-fn resources(spec: &JobSpec) -> Result<(), String> {
-    for (field, list) in [("requests", &spec.requests), ("limits", &spec.limits)] {
-        if let Some(name) = list.keys().find(|name| !RESOURCES.contains(&name.as_str())) {
-            return Err(format!(
-                "jobSpec.{field}: a run may ask for {}, not for {name}",
-                RESOURCES.join(", ")
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Labels and annotations that mean something to Kubernetes or to us are not the stack's to set.
-fn names(spec: &JobSpec) -> Result<(), String> {
-    let is_ours = |name: &str| name.starts_with(objects::PREFIX) || name.starts_with("plural.sh/");
-    let is_of_kubernetes = |name: &str| {
-        let domain = name.split_once('/').map_or("", |(domain, _)| domain);
-        ["kubernetes.io", "k8s.io"]
-            .into_iter()
-            .any(|of| domain.strip_suffix(of).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
-    };
-    for (field, list) in [("labels", &spec.labels), ("annotations", &spec.annotations)] {
-        let taken = list.keys().find(|name| {
-            is_ours(name)
-                || (is_of_kubernetes(name) && name.as_str() != OF_KUBERNETES && field == "annotations")
-        });
-        if let Some(name) = taken {
-            return Err(format!("jobSpec.{field}: {name} is not the stack's to set"));
-        }
-    }
-    Ok(())
 }
 
 /// Whether it is a name of Kubernetes, with dots where it may have some.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plural_core::ids::StackRunId;
+use plural_core::stack_job_fit::is_label_text;
 use plural_core::stack_run::RunPhase;
 use plural_core::stack_spec::JobToleration;
 use plural_tunnel::v1;
@@ -10,8 +11,6 @@ use serde_json::{Map, Value, json};
 
 use super::{Settings, limits::Place};
 
-/// How names of ours begin.
-pub(super) const PREFIX: &str = "deployments.plural.sh/";
 /// Label: id of the run.
 pub(super) const RUN: &str = "deployments.plural.sh/run";
 /// Label: namespace of the agent that made it.
@@ -76,19 +75,10 @@ fn labels(id: StackRunId, at: At, stack: &str, settings: &Settings) -> BTreeMap<
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();
-    if is_label(stack) {
+    if is_label_text(stack) {
         labels.insert(STACK.to_owned(), stack.to_owned());
     }
     labels
-}
-
-/// Whether a text can be the value of a label.
-fn is_label(text: &str) -> bool {
-    let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    text.len() <= 63
-        && is_end(text.chars().next())
-        && is_end(text.chars().next_back())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
 /// A Job that is made.

@@ -12,7 +12,7 @@ use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
-use super::moves::{end_of, end_steps_in_tx, moved, stack_follows_in_tx, write_in_tx};
+use super::moves::{OF_STACK, end_of, end_steps_in_tx, event, moved, stack_follows_in_tx, write_in_tx};
 use super::row::{phase_of, run, runs, status_of, step};
 use crate::error::db;
 use crate::{stack, transaction};
@@ -72,9 +72,10 @@ pub(super) async fn wait_no_more_in_tx(write: &transaction::Write<'_>, stack: Uu
 }
 
 /// The lock that this run held is released. Where it did not end well and may have changed something, what was planned meanwhile may do
-/// that once more, though nobody wrote the state: ends all that waits to be applied. The row of the stack is locked.
+/// that once more, though nobody wrote the state: ends all that waits to be applied, and what is being planned. The row of the stack is
+/// locked.
 pub(super) async fn end_waiting_in_tx(
-    write: &transaction::Write<'_>,
+    write: &mut transaction::Write<'_>,
     holder: &run::Model,
     at: DateTime<Utc>,
 ) -> Result<Vec<run::Model>> {
@@ -87,7 +88,15 @@ pub(super) async fn end_waiting_in_tx(
     let queued = Condition::all()
         .add(run::Column::Status.eq(RunStatus::Queued.as_str()))
         .add(run::Column::Phase.eq(RunPhase::Apply.as_str()));
-    let waits = Condition::any().add(run::Column::Status.eq(RunStatus::PendingApproval.as_str())).add(queued);
+    // What has not begun to plan sees what the lost run did.
+    let plans = Condition::all()
+        .add(run::Column::Status.eq(RunStatus::Running.as_str()))
+        .add(run::Column::Phase.eq(RunPhase::Plan.as_str()))
+        .add(run::Column::Kind.is_in(OF_STACK));
+    let waits = Condition::any()
+        .add(run::Column::Status.eq(RunStatus::PendingApproval.as_str()))
+        .add(queued)
+        .add(plans);
     let waiting = run::Entity::find()
         .filter(run::Column::StackId.eq(holder.stack_id))
         .filter(run::Column::FinishedAt.is_null())
@@ -108,10 +117,16 @@ pub(super) async fn end_waiting_in_tx(
         ..RunMove::default()
     };
     let mut ended = Vec::with_capacity(waiting.len());
-    for run in waiting {
-        let run = moved(&run, &change)?;
+    for old in waiting {
+        let mut run = moved(&old, &change)?;
+        let was_active = status_of(&old)?.is_active();
+        run.sequence += i64::from(was_active);
         write_in_tx(write, &run).await?;
         end_steps_in_tx(write, &run, at).await?;
+        if was_active {
+            // Its agent ends its Job.
+            write.publish(event(&run, false), at).await?;
+        }
         ended.push(run);
     }
     Ok(ended)
@@ -131,7 +146,7 @@ async fn has_changed_in_tx(write: &transaction::Write<'_>, run: &run::Model) -> 
 
 /// Somebody ended a lock of a stack whose row is locked. Where it was of a run, as where the console releases it.
 pub(crate) async fn unlocked_in_tx(
-    write: &transaction::Write<'_>,
+    write: &mut transaction::Write<'_>,
     stack: &stack::row::Model,
     lock: &StateLock,
     (actor, at): (&str, DateTime<Utc>),

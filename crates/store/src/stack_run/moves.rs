@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use plural_app::access::actor_name;
 use plural_app::ports::agents::FeedSubject;
 use plural_app::stack_run::{RunMove, SealedInputs, SealedOutput};
-use plural_core::access::Actor;
+use plural_core::access::{Actor, RunActor};
 use plural_core::audit::{AuditEntry, AuditTarget};
 use plural_core::ids::{ClusterId, RequestId, StackId, StackRunId};
 use plural_core::stack_run::{
@@ -186,7 +186,7 @@ impl Database {
             }
         }
         if change.supersedes {
-            ended.extend(supersede_in_tx(&write, &new, change.at).await?);
+            ended.extend(supersede_in_tx(&write, (&stack, &new), change.at).await?);
         }
         let mut told = <stack::row::ActiveModel as sea_orm::ActiveModelTrait>::default();
         let released = if change.unlocks { lock_of_run(&stack, &old)? } else { None };
@@ -196,7 +196,7 @@ impl Database {
                 "released the lock of a state: the Job of the run that held it has ended"
             );
             told.state_lock = set(None);
-            ended.extend(end_waiting_in_tx(&write, &new, change.at).await?);
+            ended.extend(end_waiting_in_tx(&mut write, &new, change.at).await?);
         }
         if let Some((sha, outputs)) = &change.applied {
             told.sha = set(Some(sha.clone()));
@@ -533,16 +533,27 @@ pub(super) async fn end_steps_in_tx(
 }
 
 /// Ends earlier runs whose plans, or whose turn to plan, this one has made worthless. An approved one goes on: it is next, and this
-/// one's plan is refused when it has changed the state.
+/// one's plan is refused when it has changed the state. While a lost run holds the lock of the state, none is next, and they would be ever
+/// more: then the newest takes the place of all but that run itself.
 async fn supersede_in_tx(
     write: &transaction::Write<'_>,
-    by: &run::Model,
+    (stack, by): (&stack::row::Model, &run::Model),
     at: DateTime<Utc>,
 ) -> Result<Vec<run::Model>> {
     let queued = Condition::all()
         .add(run::Column::Status.eq(RunStatus::Queued.as_str()))
         .add(run::Column::Phase.eq(RunPhase::Plan.as_str()));
-    let waits = Condition::any().add(run::Column::Status.eq(RunStatus::PendingApproval.as_str())).add(queued);
+    let mut waits =
+        Condition::any().add(run::Column::Status.eq(RunStatus::PendingApproval.as_str())).add(queued);
+    // This one has the queue: any other run that holds the lock is lost.
+    let holder = lock_of_runs(stack)?.and_then(|lock| RunActor::run_of(&lock.author));
+    if let Some(lost) = holder.filter(|holder| holder.uuid() != by.id) {
+        let held_up = Condition::all()
+            .add(run::Column::Status.eq(RunStatus::Queued.as_str()))
+            .add(run::Column::Phase.eq(RunPhase::Apply.as_str()))
+            .add(run::Column::Id.ne(lost.uuid()));
+        waits = waits.add(held_up);
+    }
     let earlier = run::Entity::find()
         .filter(run::Column::StackId.eq(by.stack_id))
         .filter(run::Column::FinishedAt.is_null())
@@ -628,7 +639,7 @@ pub(super) fn end_of(
 }
 
 /// The event of a run. One that its agent has nothing more to do for is none of its cluster's work.
-fn event(run: &run::Model, is_active: bool) -> FeedSubject {
+pub(super) fn event(run: &run::Model, is_active: bool) -> FeedSubject {
     FeedSubject::Work {
         cluster_id: ClusterId::from_uuid(run.cluster_id),
         work: WorkRef::stack_run(StackRunId::from_uuid(run.id)),

@@ -75,7 +75,7 @@ pub(super) const ROWS: &[Line] = &[
     Line {
         field: "setProjectStackSettings",
         expected: MEMBERS_WRITE,
-        document: "mutation ($id: ID!, $a: StackSettingsAttributes!) { setProjectStackSettings(projectId: $id, attributes: $a) { id stackSettings { jobSpec { namespace } } } }",
-        variables: |w| json!({"id": w.project["id"], "a": {"jobSpec": {"namespace": "shop-runs"}}}),
+        document: "mutation ($id: ID!, $a: StackSettingsAttributes!) { setProjectStackSettings(projectId: $id, attributes: $a) { id stackSettings { jobSpec { labels } } } }",
+        variables: |w| json!({"id": w.project["id"], "a": {"jobSpec": {"labels": {"team": "shop"}}}}),
     },
 ];

@@ -510,12 +510,14 @@ impl World {
             "files": [{"path": "key.pem", "content": canaries.plant("file of a stack")}],
         });
         let stack = made(create, json!({"a": stack})).await;
-        let job =
-            json!({"jobSpec": {"namespace": "runs", "labels": {"a": "b"}, "tolerations": [{"key": "a"}]}});
-        let settings = "mutation ($p: ID!, $a: StackSettingsAttributes!) {
+        // Where the limits of a project name no namespaces for runs, it can name none.
+        let job = json!({"jobSpec": {"labels": {"a": "b"}, "tolerations": [{"key": "a"}]}});
+        let mut all = job.clone();
+        all["jobSpec"]["namespace"] = json!("runs");
+        let settings = "mutation ($p: ID!, $a: StackSettingsAttributes!, $all: StackSettingsAttributes!) {
             setProjectStackSettings(projectId: $p, attributes: $a) { id }
-            updateDeploymentSettings(attributes: {stacks: $a}) { stacks { jobSpec { namespace } } } }";
-        admin.data(settings, json!({"p": t.project, "a": job})).await;
+            updateDeploymentSettings(attributes: {stacks: $all}) { stacks { jobSpec { namespace } } } }";
+        admin.data(settings, json!({"p": t.project, "a": job, "all": all})).await;
         let definition = "mutation { createStackDefinition(attributes: {name: \"deploy\", description: \"for all\", steps: [{cmd: \"make\", args: [\"-k\"]}], deleteSteps: [{cmd: \"undo\"}]}) { id } }";
         made(definition, json!({})).await;
         let create =

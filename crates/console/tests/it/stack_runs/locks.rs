@@ -15,6 +15,7 @@ each_database!(
     a_job_that_was_never_told_of_gives_its_lock_back,
     a_job_that_ended_before_it_was_lost_gives_its_lock_back,
     somebody_ends_the_lock_that_an_apply_waits_for,
+    while_the_state_is_held_one_apply_waits_and_what_is_planned_then_ends,
 );
 
 const UNLOCK: &str = "mutation ($id: ID!, $l: ID!) { forceUnlockStack(stackId: $id, lock: $l) { id } }";
@@ -194,5 +195,37 @@ async fn somebody_ends_the_lock_that_an_apply_waits_for(database: TestDatabase) 
     w.plans(3, 1).await;
     w.holding(3, "two").await;
     assert_eq!(w.state(&lost.state_token(), "POST", "?ID=one", Vec::new()).await, 401);
+    w.t.stop().await;
+}
+
+async fn while_the_state_is_held_one_apply_waits_and_what_is_planned_then_ends(database: TestDatabase) {
+    let w = World::keeping(&database, false).await;
+    w.plans(1, 1).await;
+    let lost = w.holding(1, "one").await;
+    w.falls_silent().await;
+    w.tend().await;
+    w.run(1, "FAILED").await;
+    for number in [2, 3] {
+        assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+        w.plans(number, 1).await;
+        w.run(number, "QUEUED").await;
+    }
+    assert_eq!(w.run(2, "CANCELLED").await["error"], "superseded by run 3");
+
+    // The next one is at its plan when the Job that is at work is known to be gone.
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    let plans = w.take(&w.run(4, "PENDING").await, RunPhase::Plan, 0).await;
+    plans.input().await;
+    w.run(4, "RUNNING").await;
+    w.says(&lost, ReportedRunState::Gone, "").await;
+    for number in [3, 4] {
+        let stale = w.run(number, "FAILED").await;
+        let why = stale["error"].as_str().unwrap_or_default();
+        assert!(why.starts_with("run 1, which was lost"), "{stale}");
+    }
+    assert_eq!(plans.done(true).await, 401, "its credential went with it");
+    assert_eq!(w.trigger(&w.t.owner, false, false).await.outcome(), "OK");
+    w.plans(5, 1).await;
+    w.holding(5, "two").await;
     w.t.stop().await;
 }

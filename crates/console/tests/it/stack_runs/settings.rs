@@ -13,6 +13,7 @@ each_database!(
     what_is_said_later_changes_no_run_that_exists,
     limits_hold_for_what_the_stack_does_not_say,
     what_cannot_be_is_refused_and_what_is_said_is_audited,
+    where_no_namespaces_are_allowed_jobs_stay_in_the_agents_own,
 );
 
 const UPDATE: &str =
@@ -58,7 +59,7 @@ async fn the_nearest_says_what_a_job_is(database: TestDatabase) {
     let said = installation_says(
         &w,
         json!({
-            "namespace": "runs", "labels": {"fleet": "all", "team": "none"}, "annotations": {"example.org/a": "b"},
+            "labels": {"fleet": "all", "team": "none"}, "annotations": {"example.org/a": "b"},
             "serviceAccount": "runner", "tolerations": [{"key": "all", "operator": "Exists"}],
             "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
         }),
@@ -83,7 +84,7 @@ async fn the_nearest_says_what_a_job_is(database: TestDatabase) {
     assert_eq!(
         job(&w, &run).await,
         json!({
-            "namespace": "runs", "labels": {"fleet": "all", "team": "shop", "tier": "2"},
+            "namespace": null, "labels": {"fleet": "all", "team": "shop", "tier": "2"},
             "annotations": {"example.org/a": "b"}, "nodeSelector": {"disk": "ssd"}, "serviceAccount": "runner",
             "tolerations": [{"key": "shop", "operator": "Exists"}],
             "requests": {"requests": {"cpu": "2", "memory": null}, "limits": {"cpu": null, "memory": "2Gi"}},
@@ -187,6 +188,10 @@ async fn what_cannot_be_is_refused_and_what_is_said_is_audited(database: TestDat
         ("attributes.jobSpec.namespace", json!({"jobSpec": {"namespace": "kube-system"}})),
         ("attributes.jobSpec.serviceAccount", json!({"jobSpec": {"serviceAccount": "a/b"}})),
         ("attributes.jobSpec.raw", json!({"jobSpec": {"raw": "kind: Job"}})),
+        ("attributes.jobSpec.labels", json!({"jobSpec": {"labels": {"deployments.plural.sh/run": "x"}}})),
+        ("attributes.jobSpec.annotations", json!({"jobSpec": {"annotations": {"plural.sh/a": "x"}}})),
+        ("attributes.jobSpec.nodeSelector", json!({"jobSpec": {"nodeSelector": {"disk": "a b"}}})),
+        ("attributes.jobSpec.requests", json!({"jobSpec": {"resources": {"requests": {"cpu": "lots"}}}})),
         ("attributes.connectionId", json!({"connectionId": w.cluster})),
     ] {
         let refused = project_says(&w, settings.clone()).await;
@@ -217,5 +222,25 @@ async fn what_cannot_be_is_refused_and_what_is_said_is_audited(database: TestDat
     let now = w.t.reader.data(ask, json!({})).await["deploymentSettings"].clone();
     assert_eq!(now, json!({"stacks": {"jobSpec": {"namespace": null, "labels": {"e": "f"}}}}));
     assert_eq!(lines().await, (1, 2));
+    w.t.stop().await;
+}
+
+async fn where_no_namespaces_are_allowed_jobs_stay_in_the_agents_own(database: TestDatabase) {
+    let w = world(&database, json!({})).await;
+    let refused = project_says(&w, json!({"jobSpec": {"namespace": "runs"}})).await;
+    assert_eq!(refused.outcome(), "FORBIDDEN", "{refused:?}");
+    assert!(refused.message().contains("name runs in runNamespaces of the limits first"), "{refused:?}");
+    fine(&installation_says(&w, json!({"namespace": "runs", "labels": {"a": "b"}})).await);
+    fine(&w.trigger(&w.t.owner, true, false).await);
+    let run = w.run(2, "PENDING").await;
+    let told = job(&w, &run).await;
+    assert_eq!((&told["namespace"], &told["labels"]), (&Value::Null, &json!({"a": "b"})));
+    w.plans(2, 0).await;
+    w.run(2, "SUCCESSFUL").await;
+
+    limit(&w, json!({"runNamespaces": ["runs", "shop-*"]})).await;
+    fine(&w.trigger(&w.t.owner, true, false).await);
+    assert_eq!(job(&w, &w.run(3, "PENDING").await).await["namespace"], "runs");
+    fine(&project_says(&w, json!({"jobSpec": {"namespace": "shop-runs"}})).await);
     w.t.stop().await;
 }

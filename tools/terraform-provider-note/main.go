@@ -1,5 +1,5 @@
-// A provider for tests: a note is a file whose content lies in the state, so a file that somebody edits is a resource that was
-// updated. To the provider of local files it is one that is gone.
+// Command terraform-provider-note is a provider for tests. A note is a file whose content lies in the state: one that somebody
+// edits was updated, while to the provider of local files it is gone.
 package main
 
 import (

@@ -3,7 +3,7 @@
 //
 //   stack_life.mjs PART WORLD   PART: see PARTS below. WORLD, as JSON: the console's url, its administrator's email and password, the git
 //                               remote with the code in the folders "infra" and "app" and the templates of a service in "web", the handle of the
-//                               cluster, a namespace of it in which the administrator may read, the tool (TERRAFORM or CUSTOM), the node that takes
+//                               cluster, a namespace of it in which the administrator may read, the tool (TERRAFORM, CUSTOM or ANSIBLE), the node that takes
 //                               the Jobs as KEY=VALUE (or null) and the taint that it has (or null), the environment of "infra" as an object, and
 //                               the file that "infra" makes, with the word "one" in it.
 import { strict as assert } from 'node:assert';
@@ -32,8 +32,12 @@ const COMMANDS = {
     look: 'true',
   },
 };
-/** How drift of what "infra" made is told. To this provider, a file with other content is not the one that it made, and so it has no fields. */
-const DRIFTED = isTool ? { address: 'local_file.one', word: 'Gone' } : { address: 'made', word: 'Changed' };
+/** How drift of what "infra" made is told: a provider knows the fields, commands and a playbook do not. */
+const DRIFTED = {
+  TERRAFORM: { address: 'note_file.one', field: 'content: "one" → "theirs"' },
+  CUSTOM: { address: 'made' },
+  ANSIBLE: { address: 'localhost' },
+}[tool];
 /** Console, git, agent, cluster and tool each have a share in this. */
 const PATIENCE = { timeout: 120_000 };
 
@@ -80,7 +84,11 @@ async function make(page, name, inputs) {
   await chooses(page, /^Repository/, remote);
   await page.getByLabel(/^Folder/).fill(name);
   await next(page);
-  if (!isTool) {
+  if (tool === 'ANSIBLE') {
+    await chooses(page, /^Tool \*/, 'Ansible');
+    await page.getByLabel(/^Playbook that undoes it/).fill('undo.yaml');
+  }
+  if (tool === 'CUSTOM') {
     await chooses(page, /^Tool \*/, 'Own commands');
     await page.getByLabel(/^Commands that say what would change/).fill(COMMANDS[name].plan);
     await page.getByLabel(/^Commands that do it/).fill(COMMANDS[name].apply);
@@ -106,16 +114,19 @@ async function make(page, name, inputs) {
   await heading(page, name);
 }
 
+/** What "infra" is given. */
+async function fillEnvironment(page) {
+  for (const [at, [name, value]] of Object.entries(environment).entries()) {
+    await button(page, 'Add a variable').click();
+    const row = page.getByRole('group', { name: `Variable ${at + 1}`, exact: true });
+    await row.getByRole('textbox', { name: /^Variable/ }).fill(name);
+    await row.getByRole('checkbox', { name: /^Its value is secret/ }).uncheck();
+    await row.getByRole('textbox', { name: /^Its value/ }).fill(value);
+  }
+}
+
 async function makes(page) {
-  await make(page, 'infra', async () => {
-    for (const [at, [name, value]] of Object.entries(environment).entries()) {
-      await button(page, 'Add a variable').click();
-      const row = page.getByRole('group', { name: `Variable ${at + 1}`, exact: true });
-      await row.getByRole('textbox', { name: /^Variable/ }).fill(name);
-      await row.getByRole('checkbox', { name: /^Its value is secret/ }).uncheck();
-      await row.getByRole('textbox', { name: /^Its value/ }).fill(value);
-    }
-  });
+  await make(page, 'infra', () => fillEnvironment(page));
   await make(page, 'app', async () => {
     await button(page, 'Add a dependency').click();
     const row = page.getByRole('group', { name: 'Dependency 1', exact: true });
@@ -172,6 +183,16 @@ async function applies(page) {
   await read(page, 'app');
   await approve(page, 'app');
   await isOver(page);
+}
+
+/** One stack alone: a look in check mode changes nothing, and what was read is then done. */
+async function plays(page) {
+  await make(page, 'infra', () => fillEnvironment(page));
+  await read(page, 'infra');
+  assert.throws(content, { code: 'ENOENT' }, 'it was only planned');
+  await approve(page, 'infra');
+  await isOver(page);
+  assert.equal(content(), 'one');
 }
 
 /** What it gives to others, and how they read it. */
@@ -271,7 +292,9 @@ async function finds(page) {
   await page.getByText('1 resource').first().waitFor();
   const drifted = page.getByRole('table', { name: 'Resources that drifted' });
   const row = drifted.getByRole('row').filter({ hasText: DRIFTED.address });
-  await row.getByText(DRIFTED.word, { exact: true }).waitFor();
+  await row.getByText('Changed', { exact: true }).waitFor();
+  const said = (await row.innerText()).replace(/\s+/g, ' ');
+  assert.ok(said.includes(DRIFTED.field ?? DRIFTED.address), said);
   await row.getByRole('link', { name: /^#\d+$/ }).waitFor();
   await row.locator('time').first().waitFor();
   assert.equal(content(), 'theirs', 'it was only looked at');
@@ -375,6 +398,10 @@ async function destroy(page, name) {
 async function destroys(page) {
   await destroy(page, 'app');
   assert.equal(content(), 'one', 'the other one was not asked for');
+  await undoes(page);
+}
+
+async function undoes(page) {
   await destroy(page, 'infra');
   assert.throws(content, { code: 'ENOENT' }, 'what it made is there');
   await page.getByText('No stacks yet').waitFor();
@@ -382,6 +409,7 @@ async function destroys(page) {
 
 const PARTS = {
   gives: { signsIn, makes, applies, sees, imports, arrives },
+  plays: { signsIn, plays, finds, mends, undoes },
   ends: { signsIn, isInSync, finds, mends, deletes, isRefused, destroys },
 };
 

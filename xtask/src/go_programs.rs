@@ -72,7 +72,7 @@ const GITEA_PACKAGE: &str = "code.gitea.io/gitea";
 /// What Gitea reads while it runs, from its module to beside its program.
 const GITEA_FILES: &str = "gitea-files";
 
-const MODULES: [Module; 11] = [
+const MODULES: [Module; 12] = [
     Module {
         folder: "tools/kubernetes",
         programs: &[
@@ -117,6 +117,13 @@ const MODULES: [Module; 11] = [
         )],
         users: &[User::TestsLater],
         without: "nothing that a provider made drifts",
+    },
+    Module {
+        folder: "tools/terraform-provider-note",
+        // What it needs, the one above has compiled.
+        programs: &[program("terraform-provider-note", ".", 5)],
+        users: &[User::TestsLater],
+        without: "no resource of a real tool drifts by a field",
     },
     Module {
         folder: "tools/terraform-provider-time",

@@ -9,7 +9,7 @@ use plural_testkit::{TestDatabase, each_database, eventually, program_or_report}
 use serde_json::{Value, json};
 
 use super::{
-    drift::{LOCAL, REGISTRY, mirror},
+    drift::{NOTE, REGISTRY, mirror},
     life::is_gone,
     world::{PATIENCE, World},
 };
@@ -263,12 +263,12 @@ async fn ansible_from_creation_to_destruction(database: TestDatabase) -> anyhow:
     Ok(())
 }
 
-/// A file that a provider makes, and what is known of it.
+/// A file that a provider makes, to which it is one that was changed when somebody edits it, and what is known of it.
 pub(super) fn made_by_a_provider(file: &Path) -> String {
     format!(
-        "terraform {{\n  required_providers {{\n    local = {{\n      source = \"{REGISTRY}/hashicorp/local\"\n    }}\n  }}\n}}\n\n\
-         resource \"local_file\" \"one\" {{\n  filename = \"{}\"\n  content  = \"one\"\n}}\n\n\
-         output \"word\" {{\n  value = local_file.one.content\n}}\n\n\
+        "terraform {{\n  required_providers {{\n    note = {{\n      source = \"{REGISTRY}/hashicorp/note\"\n    }}\n  }}\n}}\n\n\
+         resource \"note_file\" \"one\" {{\n  filename = \"{}\"\n  content  = \"one\"\n}}\n\n\
+         output \"word\" {{\n  value = note_file.one.content\n}}\n\n\
          output \"hidden\" {{\n  value     = \"s3cr3t-one\"\n  sensitive = true\n}}\n",
         file.display()
     )
@@ -279,14 +279,13 @@ pub(super) const APP: &str = "variable \"word\" { type = string }\n\n\
     output \"zones\" {\n  value = [\"a\", \"b\", terraform_data.app.output]\n}\n";
 
 async fn opentofu_from_creation_to_destruction_in_order(database: TestDatabase) -> anyhow::Result<()> {
-    let (Some(_), Some(provider)) =
-        (program_or_report("tofu"), program_or_report("terraform-provider-local"))
+    let (Some(_), Some(provider)) = (program_or_report("tofu"), program_or_report("terraform-provider-note"))
     else {
         return Ok(());
     };
     let Some(world) = World::real(&database).await? else { return Ok(()) };
     let made = world.home.path().join("made");
-    let tool = mirror(world.home.path(), &[(LOCAL, provider)])?;
+    let tool = mirror(world.home.path(), &[(NOTE, provider)])?;
     world.remote.push_files([
         ("infra/main.tf", made_by_a_provider(&made)),
         ("app/main.tf", APP.to_owned()),
@@ -312,8 +311,12 @@ async fn opentofu_from_creation_to_destruction_in_order(database: TestDatabase) 
 
     is_in_sync(&world, "infra").await?;
     std::fs::write(&made, "theirs")?;
-    // To this provider, a file with other content is not the one that it made.
-    let resource = json!({"address": "local_file.one", "type": "local_file", "action": "DELETED"});
+    let field = json!({
+        "path": "content", "before": "\"one\"", "after": "\"theirs\"", "sensitive": false, "cut": false,
+    });
+    let resource = json!({
+        "address": "note_file.one", "type": "note_file", "action": "UPDATED", "fields": [field], "leftOut": 0,
+    });
     has_drifted(&world, "infra", &resource).await?;
     world.plural("cd stacks trigger infra").await?;
     apply(&world, "infra", &infra).await?;

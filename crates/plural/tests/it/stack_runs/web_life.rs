@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     chain::{APP, HIDDEN, MAP, NAMESPACE, SCRIPT, holds, made_by_a_provider},
-    drift::{LOCAL, mirror},
+    drift::{NOTE, mirror},
     world::World,
 };
 use crate::{
@@ -23,7 +23,8 @@ each_database!(within std::time::Duration::from_mins(20); stacks_give_drift_and_
 one_database!(
     sqlite,
     "the pages are the same, whatever keeps what they show";
-    stacks_of_commands_give_drift_and_go_in_order
+    stacks_of_commands_give_drift_and_go_in_order,
+    a_playbook_is_checked_applied_and_undone
 );
 
 /// What is walked before the cluster is looked at.
@@ -31,15 +32,18 @@ const GIVES: [&str; 6] = ["signsIn", "makes", "applies", "sees", "imports", "arr
 /// What is walked after it.
 const ENDS: [&str; 7] = ["signsIn", "isInSync", "finds", "mends", "deletes", "isRefused", "destroys"];
 
+/// Of one stack, from the wizard to its end.
+const PLAYS: [&str; 5] = ["signsIn", "plays", "finds", "mends", "undoes"];
+
 async fn stacks_give_drift_and_go_in_order(database: TestDatabase) -> anyhow::Result<()> {
     let (Some(ui), Some(_), Some(provider)) =
-        (built(), program_or_report("tofu"), program_or_report("terraform-provider-local"))
+        (built(), program_or_report("tofu"), program_or_report("terraform-provider-note"))
     else {
         return Ok(());
     };
     let Some(world) = World::real(&database).await? else { return Ok(()) };
     let made = world.home.path().join("made");
-    let settings = mirror(world.home.path(), &[(LOCAL, provider)])?;
+    let settings = mirror(world.home.path(), &[(NOTE, provider)])?;
     world.remote.push_files([
         ("infra/main.tf", made_by_a_provider(&made)),
         ("app/main.tf", APP.to_owned()),
@@ -64,37 +68,47 @@ async fn stacks_of_commands_give_drift_and_go_in_order(database: TestDatabase) -
     live(world, &ui, &made, ("CUSTOM", environment)).await
 }
 
+const PLAYBOOK: &str = r#"- hosts: localhost
+  connection: local
+  gather_facts: false
+  tasks:
+    - ansible.builtin.copy:
+        dest: "{{ lookup('env', 'MADE') }}"
+        content: "{{ lookup('env', 'WORD') }}"
+"#;
+const UNDO: &str = r#"- hosts: localhost
+  connection: local
+  gather_facts: false
+  tasks:
+    - ansible.builtin.file:
+        path: "{{ lookup('env', 'MADE') }}"
+        state: absent
+"#;
+
+async fn a_playbook_is_checked_applied_and_undone(database: TestDatabase) -> anyhow::Result<()> {
+    let (Some(ui), Some(_)) = (built(), program_or_report("ansible-playbook")) else { return Ok(()) };
+    let Some(world) = World::real(&database).await? else { return Ok(()) };
+    let made = world.home.path().join("made");
+    world.remote.push_files([("infra/main.yaml", PLAYBOOK), ("infra/undo.yaml", UNDO)])?;
+    let environment = json!({"WORD": "one", "MADE": made});
+    let told = told(&world, &made, ("ANSIBLE", environment));
+    let walked = seen(node(&ui, "tests/stack_life.mjs", &["plays", &told])).await?;
+    assert_eq!(walked["steps"], json!(PLAYS), "{}", world.told(&walked));
+    assert!(!made.exists(), "it was undone");
+    world.end();
+    Ok(())
+}
+
 /// One output of each stack.
 fn map() -> String {
     MAP.replace("imports[\"infra\"][\"zones\"]", "imports[\"app\"][\"zones\"]")
 }
 
 /// Walks both parts. Between them the cluster has what the stacks gave, and after them nothing is left.
-async fn live(
-    world: World,
-    ui: &Path,
-    made: &Path,
-    (tool, environment): (&str, Value),
-) -> anyhow::Result<()> {
+async fn live(world: World, ui: &Path, made: &Path, stack: (&str, Value)) -> anyhow::Result<()> {
     world.place.namespace(NAMESPACE).await?;
     lets_read(&world).await?;
-    let job = world.place.job_spec();
-    let label = job["nodeSelector"].as_object().into_iter().flatten().next();
-    let label = label.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
-    let told = json!({
-        "url": world.console.url(),
-        "email": EMAIL,
-        "password": PASSWORD,
-        "remote": world.remote.path(),
-        "cluster": "blue",
-        "namespace": NAMESPACE,
-        "tool": tool,
-        "node": label,
-        "taint": job["tolerations"][0]["key"],
-        "environment": environment,
-        "made": made,
-    })
-    .to_string();
+    let told = told(&world, made, stack);
     let walked = seen(node(ui, "tests/stack_life.mjs", &["gives", &told])).await?;
     assert_eq!(walked["steps"], json!(GIVES), "{}", world.told(&walked));
     holds(&world, "one", "s3cr3t-one").await?;
@@ -107,6 +121,27 @@ async fn live(
     crate::asker::holds_none("the agent's log", world.agent.log().as_bytes(), &secrets);
     world.end();
     Ok(())
+}
+
+/// What the walk is told of a world, and of the tool of its stacks.
+fn told(world: &World, made: &Path, (tool, environment): (&str, Value)) -> String {
+    let job = world.place.job_spec();
+    let label = job["nodeSelector"].as_object().into_iter().flatten().next();
+    let label = label.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+    json!({
+        "url": world.console.url(),
+        "email": EMAIL,
+        "password": PASSWORD,
+        "remote": world.remote.path(),
+        "cluster": "blue",
+        "namespace": NAMESPACE,
+        "tool": tool,
+        "node": label,
+        "taint": job["tolerations"][0]["key"],
+        "environment": environment,
+        "made": made,
+    })
+    .to_string()
 }
 
 /// The administrator reads what is in the namespace: of the person who asks, the API server judges by its own rules.

@@ -482,10 +482,13 @@ impl Head<'_> {
     /// What tells whether the plan of a commit is about the same with its branch here.
     pub(super) async fn about_now(
         &self,
-        repository: RepositoryId,
+        (targets, default): (&[FleetTarget], Option<&str>),
         base: &Base<'_>,
     ) -> Result<Option<String>, Stop> {
-        let (targets, _) = self.targets(repository, Some(base)).await?;
+        let moves_head = default == Some(base.sha.as_str());
+        let moves = |git: &GitRef| moves_with(Some(base), moves_head, git);
+        let targets: Vec<FleetTarget> =
+            targets.iter().filter(|target| target.moves(moves)).cloned().collect();
         let planned = self.planned(Some(base), !targets.is_empty()).await?;
         self.about(&targets, &planned).await
     }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use plural_core::fleet_plan::{FleetFound, FleetPlan, FleetPlanPhase, FleetSince, REPLAN_AFTER};
+use plural_core::fleet_plan::{
+    FleetFound, FleetPlan, FleetPlanPhase, FleetSince, REPLAN_AFTER, follows_head,
+};
 use plural_core::ids::RepositoryId;
 use plural_core::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -14,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::fleet_plans::{Base, Head, Stop, head};
 use super::prepare_stack_run::told;
 use crate::app::App;
-use crate::fleet_plan::fleet_plan_tellers;
+use crate::fleet_plan::{FleetTarget, fleet_plan_tellers};
 use crate::job::{Job, JobFailure, NewJob};
 use crate::ports::git::GitAccess;
 use crate::repository::RepositoryWork;
@@ -84,12 +86,20 @@ async fn follow(app: &App, repository: RepositoryId) -> Result<Option<(Duration,
     let renewed = app.mirror_renew(&access).await;
     renewed.map_err(|error| Error::unavailable(told("cannot fetch the repository", error).message))?;
     let heads = heads(app, &access, &plans).await;
+    // Once for all plans: a fetch in between moves none of it.
+    let targets = app.store.fleet_plan_targets(repository).await?;
+    let default = if targets.iter().any(|target| target.moves(follows_head)) {
+        app.git.resolve(&access, "HEAD").await.ok().map(|head| head.sha)
+    } else {
+        None
+    };
+    let stands = Stands { work: &work, access: &access, heads: &heads, targets: &targets, default };
     // Those that agents still answer take room, too.
     let mut made = plans.iter().filter(|plan| plan.phase == FleetPlanPhase::Asked).count();
     let (mut wait, mut later) = (None::<Duration>, None);
     for plan in &plans {
         // What one plan fails with does not hold up the others.
-        match Box::pin(follow_one(app, (&work, &access), plan, &heads, made < AT_ONCE)).await {
+        match Box::pin(follow_one(app, &stands, plan, made < AT_ONCE)).await {
             Ok(Followed::Same) => {}
             Ok(Followed::Begun) => made += 1,
             Ok(Followed::Waits(pause)) => wait = Some(wait.map_or(pause, |wait| wait.min(pause))),
@@ -117,13 +127,17 @@ enum Followed {
     Waits(Duration),
 }
 
-async fn follow_one(
-    app: &App,
-    (work, access): (&RepositoryWork, &GitAccess),
-    plan: &FleetPlan,
-    heads: &BTreeMap<String, String>,
-    has_room: bool,
-) -> Result<Followed> {
+/// How a repository stands, read once for all of its plans.
+struct Stands<'a> {
+    work: &'a RepositoryWork,
+    access: &'a GitAccess,
+    heads: &'a BTreeMap<String, String>,
+    targets: &'a [FleetTarget],
+    /// The commit of `HEAD`, where a service follows that.
+    default: Option<String>,
+}
+
+async fn follow_one(app: &App, stands: &Stands<'_>, plan: &FleetPlan, has_room: bool) -> Result<Followed> {
     let seen = plan.found.as_ref().and_then(FleetFound::looked_at);
     let Some((_, was_other)) = seen else { return Ok(Followed::Same) };
     let stood = app.now() - plan.created_at;
@@ -132,9 +146,9 @@ async fn follow_one(
     if was_other && !left.is_zero() {
         return Ok(Followed::Waits(left.max(NEXT)));
     }
-    let moved = news(plan, heads);
+    let moved = news(plan, stands.heads);
     let is_other = match moved {
-        Some((branch, sha)) => Box::pin(would_be_other(app, (work, access), plan, (branch, sha))).await?,
+        Some((branch, sha)) => Box::pin(would_be_other(app, stands, plan, (branch, sha))).await?,
         None => was_other,
     };
     if is_other && left.is_zero() && has_room {
@@ -158,7 +172,7 @@ async fn follow_one(
 /// Whether a plan would be about something else with its branch at this commit; also where there would be none.
 async fn would_be_other(
     app: &App,
-    (work, access): (&RepositoryWork, &GitAccess),
+    stands: &Stands<'_>,
     plan: &FleetPlan,
     (branch, sha): (&str, &str),
 ) -> Result<bool> {
@@ -167,10 +181,11 @@ async fn would_be_other(
         return Ok(true);
     };
     let about = async {
-        let commit = head(app, access, plan).await?;
-        let at = Head { app, project: work.repository.project_id, access, commit: &commit };
+        let commit = head(app, stands.access, plan).await?;
+        let at =
+            Head { app, project: stands.work.repository.project_id, access: stands.access, commit: &commit };
         let base = Base { branch, sha: sha.to_owned(), has_moved_on: true };
-        at.about_now(plan.repository_id, &base).await
+        at.about_now((stands.targets, stands.default.as_deref()), &base).await
     };
     match about.await {
         Ok(now) => Ok(now.as_deref() != Some(known)),

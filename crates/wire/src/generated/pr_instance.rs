@@ -246,6 +246,8 @@ pub struct UpgradePrInstance {
     pub wait: Option<bool>,
     /// 1 to 128 printable characters of your own: asked once more with the same within 24 hours, there is one pull request.
     pub idempotency_key: Option<String>,
+    /// Values of the Secret that the newest version asks for, by name. Those that its cluster has stay as they are where they are left out.
+    pub secrets: Option<String>,
 }
 
 impl Operation for UpgradePrInstance {
@@ -253,8 +255,8 @@ impl Operation for UpgradePrInstance {
     const NAME: &'static str = "UpgradePrInstance";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "upgradePrInstance";
-    const DOCUMENT: &'static str = "mutation UpgradePrInstance($id: ID!, $context: Json, $allowConflicts: Boolean, $overwrite: Boolean, $wait: Boolean, $idempotencyKey: String) {
-  upgradePrInstance(id: $id, context: $context, allowConflicts: $allowConflicts, overwrite: $overwrite, wait: $wait, idempotencyKey: $idempotencyKey) { ...PullRequest }
+    const DOCUMENT: &'static str = "mutation UpgradePrInstance($id: ID!, $context: Json, $allowConflicts: Boolean, $overwrite: Boolean, $wait: Boolean, $idempotencyKey: String, $secrets: Json) {
+  upgradePrInstance(id: $id, context: $context, allowConflicts: $allowConflicts, overwrite: $overwrite, wait: $wait, idempotencyKey: $idempotencyKey, secrets: $secrets) { ...PullRequest }
 }
 fragment MergeWindow on MergeWindow { kind schedule duration timeZone }
 fragment ProjectRef on Project { id name }

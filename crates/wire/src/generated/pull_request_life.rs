@@ -131,6 +131,8 @@ pub struct PullRequestSecretEntry {
     pub name: Option<String>,
     /// The console generated it.
     pub generated: Option<bool>,
+    /// It stays as it is in the Secret that an upgrade changes: nobody gave it anew.
+    pub kept: Option<bool>,
 }
 
 /// How the checks of a commit stand together.
@@ -224,7 +226,7 @@ fragment PullRequestMergeWish on PullRequestMergeWish { by head method askedAt d
 fragment PullRequestMerging on PullRequestMerging { open opensAt windows { ...MergeWindow } wish { ...PullRequestMergeWish } }
 fragment PullRequestReviews on PullRequestReviews { approved changesRequested }
 fragment PullRequestSecret on PullRequestSecret { namespace name state message updatedAt cluster { ...ClusterRef } entries { ...PullRequestSecretEntry } }
-fragment PullRequestSecretEntry on PullRequestSecretEntry { name generated }
+fragment PullRequestSecretEntry on PullRequestSecretEntry { name generated kept }
 fragment ServiceAddress on ServiceDeployment { id name cluster { ...ClusterRef } }
 fragment StackRef on InfrastructureStack { id name }";
 }
@@ -254,7 +256,7 @@ fragment PullRequestMergeWish on PullRequestMergeWish { by head method askedAt d
 fragment PullRequestMerging on PullRequestMerging { open opensAt windows { ...MergeWindow } wish { ...PullRequestMergeWish } }
 fragment PullRequestReviews on PullRequestReviews { approved changesRequested }
 fragment PullRequestSecret on PullRequestSecret { namespace name state message updatedAt cluster { ...ClusterRef } entries { ...PullRequestSecretEntry } }
-fragment PullRequestSecretEntry on PullRequestSecretEntry { name generated }
+fragment PullRequestSecretEntry on PullRequestSecretEntry { name generated kept }
 fragment ServiceAddress on ServiceDeployment { id name cluster { ...ClusterRef } }
 fragment StackRef on InfrastructureStack { id name }";
 }
@@ -284,7 +286,7 @@ fragment PullRequestMergeWish on PullRequestMergeWish { by head method askedAt d
 fragment PullRequestMerging on PullRequestMerging { open opensAt windows { ...MergeWindow } wish { ...PullRequestMergeWish } }
 fragment PullRequestReviews on PullRequestReviews { approved changesRequested }
 fragment PullRequestSecret on PullRequestSecret { namespace name state message updatedAt cluster { ...ClusterRef } entries { ...PullRequestSecretEntry } }
-fragment PullRequestSecretEntry on PullRequestSecretEntry { name generated }
+fragment PullRequestSecretEntry on PullRequestSecretEntry { name generated kept }
 fragment ServiceAddress on ServiceDeployment { id name cluster { ...ClusterRef } }
 fragment StackRef on InfrastructureStack { id name }";
 }

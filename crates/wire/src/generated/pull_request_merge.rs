@@ -133,7 +133,7 @@ fragment PullRequestMergeWish on PullRequestMergeWish { by head method askedAt d
 fragment PullRequestMerging on PullRequestMerging { open opensAt windows { ...MergeWindow } wish { ...PullRequestMergeWish } }
 fragment PullRequestReviews on PullRequestReviews { approved changesRequested }
 fragment PullRequestSecret on PullRequestSecret { namespace name state message updatedAt cluster { ...ClusterRef } entries { ...PullRequestSecretEntry } }
-fragment PullRequestSecretEntry on PullRequestSecretEntry { name generated }
+fragment PullRequestSecretEntry on PullRequestSecretEntry { name generated kept }
 fragment ServiceAddress on ServiceDeployment { id name cluster { ...ClusterRef } }
 fragment StackRef on InfrastructureStack { id name }";
 }
@@ -163,7 +163,7 @@ fragment PullRequestMergeWish on PullRequestMergeWish { by head method askedAt d
 fragment PullRequestMerging on PullRequestMerging { open opensAt windows { ...MergeWindow } wish { ...PullRequestMergeWish } }
 fragment PullRequestReviews on PullRequestReviews { approved changesRequested }
 fragment PullRequestSecret on PullRequestSecret { namespace name state message updatedAt cluster { ...ClusterRef } entries { ...PullRequestSecretEntry } }
-fragment PullRequestSecretEntry on PullRequestSecretEntry { name generated }
+fragment PullRequestSecretEntry on PullRequestSecretEntry { name generated kept }
 fragment ServiceAddress on ServiceDeployment { id name cluster { ...ClusterRef } }
 fragment StackRef on InfrastructureStack { id name }";
 }
@@ -196,7 +196,7 @@ fragment PullRequestMergeWish on PullRequestMergeWish { by head method askedAt d
 fragment PullRequestMerging on PullRequestMerging { open opensAt windows { ...MergeWindow } wish { ...PullRequestMergeWish } }
 fragment PullRequestReviews on PullRequestReviews { approved changesRequested }
 fragment PullRequestSecret on PullRequestSecret { namespace name state message updatedAt cluster { ...ClusterRef } entries { ...PullRequestSecretEntry } }
-fragment PullRequestSecretEntry on PullRequestSecretEntry { name generated }
+fragment PullRequestSecretEntry on PullRequestSecretEntry { name generated kept }
 fragment ServiceAddress on ServiceDeployment { id name cluster { ...ClusterRef } }
 fragment StackRef on InfrastructureStack { id name }";
 }

@@ -7,11 +7,12 @@ use plural_app::agent_poll::ServiceSpec;
 use plural_app::fleet_plan::FleetPlanStore as _;
 use plural_app::job::JobStore as _;
 use plural_app::pull_request_life::{PullRequestLifeStore as _, PullRequestRead};
-use plural_app::repository::{NewCredentials, NewRepository};
+use plural_app::repository::NewCredentials;
 use plural_core::fleet_plan::{FleetPartState, FleetPlan, FleetPlanAsk, FleetPlanPart, FleetPlanPhase};
 use plural_core::ids::{FleetPlanId, RepositoryId};
 use plural_core::pull_request::PrStatus;
 use plural_core::pull_request_life::{PrFacts, PrLife, PrLinks};
+use plural_core::repository::NewRepository;
 use plural_core::service::Service;
 use plural_core::service_error::ServiceError;
 use plural_core::sync::{

@@ -160,7 +160,7 @@ pub(super) async fn looked_at(
             app.store.fleet_plan_asked(plan.id, &asked, &jobs, app.now()).await?;
         }
         Err(Stop::Told(error)) => {
-            app.store.fleet_plan_failed(plan.id, (&error, base_sha), &jobs, app.now()).await?;
+            app.store.fleet_plan_failed(plan.id, (error.as_str(), base_sha), &jobs, app.now()).await?;
         }
         Err(Stop::Internal(error)) => return Err(error.into()),
     }
@@ -171,7 +171,7 @@ pub(super) async fn looked_at(
 pub(super) async fn given_up(app: &App, plan: &FleetPlan, why: &str) -> Result<()> {
     let jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
     let error = format!("the console could not look at the commit ({why}): ask for the plan again");
-    app.store.fleet_plan_failed(plan.id, (&error, None), &jobs, app.now()).await
+    app.store.fleet_plan_failed(plan.id, (error.as_str(), None), &jobs, app.now()).await
 }
 
 /// Why a plan is not made.

@@ -198,11 +198,11 @@ pub trait FleetPlanStore: Send + Sync + 'static {
         jobs: &[NewJob],
         at: DateTime<Utc>,
     ) -> Result<()>;
-    /// It cannot be made.
+    /// It cannot be made: why, and where the branch was that it goes to, if that was found.
     async fn fleet_plan_failed(
         &self,
         id: FleetPlanId,
-        error: &str,
+        failed: (&str, Option<&str>),
         jobs: &[NewJob],
         at: DateTime<Utc>,
     ) -> Result<()>;

@@ -158,7 +158,10 @@ impl App {
     }
 
     /// Has a plan of a pull request made again, as its branch has moved on; `false` where it is not the one to make again any more.
-    pub(crate) async fn fleet_plan_renewed(&self, before: &FleetPlan) -> Result<bool> {
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn fleet_plan_renewed(&self, before: &FleetPlan) -> Result<bool> {
         let system = self.system_ctx();
         let by = RepositorySelector::Id(before.repository_id);
         let Some(repository) = there(self.authorized::<Repository, Write>(&system, &by).await)? else {

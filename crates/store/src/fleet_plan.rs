@@ -550,14 +550,20 @@ impl FleetPlanStore for Database {
     async fn fleet_plan_failed(
         &self,
         id: FleetPlanId,
-        error: &str,
+        (error, base_sha): (&str, Option<&str>),
         jobs: &[NewJob],
         at: DateTime<Utc>,
     ) -> Result<()> {
         let mut write = self.write().await?;
         let Some(known) = open_in_tx(&write, id, FleetPlanPhase::Looking).await? else { return Ok(()) };
+        // Where it was compared with, for whoever follows it: the commit is known by what was asked for.
+        let base_sha = base_sha.filter(|_| known.pull_request_id.is_some()).map(str::to_owned);
+        let is_followed = base_sha.is_some();
         let change = row::ActiveModel {
             id: ActiveValue::Unchanged(known.id),
+            sha: set(is_followed.then(|| known.reference.clone())),
+            deadline_at: set(is_followed.then_some(at)),
+            base_sha: set(base_sha),
             phase: set(FleetPlanPhase::Failed.as_str().to_owned()),
             error: set(Some(without_nul(error))),
             asked: set(None),

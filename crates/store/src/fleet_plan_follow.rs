@@ -1,6 +1,6 @@
 //! Plans of pull requests whose branch moves on: which are followed, and where the branch went.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use plural_app::job::NewJob;
@@ -25,6 +25,9 @@ use crate::transaction::set;
 const FOLLOWING: &str = "reading plans that are followed";
 /// Pull requests of one repository whose plans are followed: the newest.
 const MOST: usize = 500;
+/// Phases of plans that are followed.
+const FOLLOWED: [&str; 3] =
+    [FleetPlanPhase::Asked.as_str(), FleetPlanPhase::Done.as_str(), FleetPlanPhase::Failed.as_str()];
 
 pub(crate) async fn followed_on(
     connection: &impl ConnectionTrait,
@@ -41,11 +44,10 @@ pub(crate) async fn followed_on(
         .all(connection)
         .await
         .map_err(db(FOLLOWING))?;
-    let standing = [FleetPlanPhase::Asked.as_str(), FleetPlanPhase::Done.as_str()];
     let (mut seen, mut plans, mut pulls) = (HashSet::new(), Vec::new(), Vec::new());
     for (id, pull, phase, base_sha) in rows {
         let Some(pull) = pull.filter(|pull| seen.insert(*pull)) else { continue };
-        if base_sha.is_some() && standing.contains(&phase.as_str()) && plans.len() < MOST {
+        if base_sha.is_some() && FOLLOWED.contains(&phase.as_str()) && plans.len() < MOST {
             plans.push(id);
             pulls.push(pull);
         }
@@ -53,23 +55,29 @@ pub(crate) async fn followed_on(
     if plans.is_empty() {
         return Ok(Vec::new());
     }
-    let open: Vec<Uuid> = pull_request::row::Entity::find()
+    let open: Vec<(Uuid, Option<String>)> = pull_request::row::Entity::find()
         .select_only()
-        .column(pull_request::row::Column::Id)
+        .columns([pull_request::row::Column::Id, pull_request::row::Column::HeadSha])
         .filter(pull_request::row::Column::Id.is_in(pulls))
         .filter(pull_request::row::Column::Status.eq(PrStatus::Open.as_str()))
         .into_tuple()
         .all(connection)
         .await
         .map_err(db(FOLLOWING))?;
+    let open: HashMap<Uuid, Option<String>> = open.into_iter().collect();
     let rows = row::Entity::find()
         .filter(Column::Id.is_in(plans))
-        .filter(Column::PullRequestId.is_in(open))
+        .filter(Column::PullRequestId.is_in(open.keys().copied()))
         .order_by_asc(Column::Id)
         .all(connection)
         .await
         .map_err(db(FOLLOWING))?;
-    rows.into_iter().map(FleetPlan::try_from).collect()
+    // One that failed is made again for the commit that it failed for, and for no other.
+    let is_at_head = |row: &row::Model| {
+        let head = row.pull_request_id.and_then(|id| open.get(&id)).and_then(Option::as_deref);
+        row.phase != FleetPlanPhase::Failed.as_str() || head == Some(row.reference.as_str())
+    };
+    rows.into_iter().filter(is_at_head).map(FleetPlan::try_from).collect()
 }
 
 pub(crate) async fn newest_on(
@@ -155,9 +163,8 @@ pub(crate) async fn since(
     let known = row::Entity::find_by_id(id.uuid()).lock_exclusive().one(&write.tx).await;
     let Some(known) = known.map_err(db(doing))? else { return Ok(()) };
     // What another plan took the place of is not told about any more.
-    let standing = [FleetPlanPhase::Asked.as_str(), FleetPlanPhase::Done.as_str()];
     let newest = newest_in_tx(&write.tx, known.repository_id, known.pull_request_id).await?;
-    if !standing.contains(&known.phase.as_str()) || newest.is_some_and(|newest| newest != known.id) {
+    if !FOLLOWED.contains(&known.phase.as_str()) || newest.is_some_and(|newest| newest != known.id) {
         return Ok(());
     }
     let change = row::ActiveModel {

@@ -84,8 +84,9 @@ impl Job for LookFleetPlan {
 
     async fn run(app: &Arc<App>, begun: BegunFleetPlan) -> Result<(), JobFailure> {
         let Some(plan) = app.store.fleet_plan_to_look_at(begun.id).await? else { return Ok(()) };
-        let looked = Box::pin(look(app, &plan)).await;
-        looked_at(app, &plan, looked).await
+        let mut base_sha = None;
+        let looked = Box::pin(look(app, &plan, &mut base_sha)).await;
+        looked_at(app, &plan, looked, base_sha.as_deref()).await
     }
 
     /// A check that stays pending keeps everybody from merging.
@@ -142,6 +143,7 @@ pub(super) async fn looked_at(
     app: &App,
     plan: &FleetPlan,
     looked: Result<FleetAsked, Stop>,
+    base_sha: Option<&str>,
 ) -> Result<(), JobFailure> {
     let mut jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
     match looked {
@@ -158,7 +160,7 @@ pub(super) async fn looked_at(
             app.store.fleet_plan_asked(plan.id, &asked, &jobs, app.now()).await?;
         }
         Err(Stop::Told(error)) => {
-            app.store.fleet_plan_failed(plan.id, &error, &jobs, app.now()).await?;
+            app.store.fleet_plan_failed(plan.id, (error.as_str(), base_sha), &jobs, app.now()).await?;
         }
         Err(Stop::Internal(error)) => return Err(error.into()),
     }
@@ -169,7 +171,7 @@ pub(super) async fn looked_at(
 pub(super) async fn given_up(app: &App, plan: &FleetPlan, why: &str) -> Result<()> {
     let jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
     let error = format!("the console could not look at the commit ({why}): ask for the plan again");
-    app.store.fleet_plan_failed(plan.id, &error, &jobs, app.now()).await
+    app.store.fleet_plan_failed(plan.id, (error.as_str(), None), &jobs, app.now()).await
 }
 
 /// Why a plan is not made.
@@ -256,7 +258,8 @@ impl Sources {
     }
 }
 
-async fn look(app: &App, plan: &FleetPlan) -> Result<FleetAsked, Stop> {
+/// What a plan asks; and where its branch is, also where it asks nothing.
+async fn look(app: &App, plan: &FleetPlan, base_sha: &mut Option<String>) -> Result<FleetAsked, Stop> {
     let work = app.store.repository_work(plan.repository_id).await?;
     let Some(work) = work else { return Err(Stop::Told("the repository is gone".to_owned())) };
     let access = app.git_access(&work).await?;
@@ -271,6 +274,7 @@ async fn look(app: &App, plan: &FleetPlan) -> Result<FleetAsked, Stop> {
         Some(branch) => {
             let found = app.git.resolve(&access, branch).await;
             let found = found.map_err(|error| stopped(&format!("cannot find {branch}"), error))?;
+            *base_sha = Some(found.sha.clone());
             Some(Base { branch, sha: found.sha, has_moved_on: true })
         }
     };

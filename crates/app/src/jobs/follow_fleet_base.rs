@@ -176,10 +176,12 @@ async fn would_be_other(
     plan: &FleetPlan,
     (branch, sha): (&str, &str),
 ) -> Result<bool> {
-    let Some(known) = plan.found.as_ref().and_then(|found| found.about.as_deref()) else {
+    let has_failed = plan.phase == FleetPlanPhase::Failed;
+    let known = plan.found.as_ref().and_then(|found| found.about.as_deref());
+    if known.is_none() && !has_failed {
         // A console of the release before made it, and kept nothing to compare.
         return Ok(true);
-    };
+    }
     let about = async {
         let commit = head(app, stands.access, plan).await?;
         let at =
@@ -188,8 +190,9 @@ async fn would_be_other(
         at.about_now((stands.targets, stands.default.as_deref()), &base).await
     };
     match about.await {
-        Ok(now) => Ok(now.as_deref() != Some(known)),
-        Err(Stop::Told(_)) => Ok(true),
+        Ok(now) => Ok(has_failed || now.as_deref() != known),
+        // It fails as it did.
+        Err(Stop::Told(why)) => Ok(!has_failed || plan.error.as_deref() != Some(why.as_str())),
         Err(Stop::Internal(error)) => Err(error),
     }
 }

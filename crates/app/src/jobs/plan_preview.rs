@@ -46,7 +46,7 @@ impl Job for LookFleetPreview {
         let found = app.store.fleet_preview_to_look_at(begun.id).await?;
         let Some((plan, asked)) = found else { return Ok(()) };
         let looked = Box::pin(look(app, &plan, &asked)).await;
-        looked_at(app, &plan, looked).await
+        looked_at(app, &plan, looked, None).await
     }
 
     async fn died(app: &Arc<App>, begun: BegunFleetPlan, why: &str) -> Result<()> {

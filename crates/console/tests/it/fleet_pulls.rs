@@ -37,6 +37,7 @@ each_database!(
     a_merge_while_a_plan_is_made_ends_both,
     a_plan_is_made_again_once_its_base_moves_where_that_matters,
     what_does_not_merge_any_more_is_told,
+    a_plan_that_failed_is_made_again_once_its_base_lets_it,
     the_released_commit_of_a_fork_is_planned_again,
     a_pull_request_that_goes_to_another_branch_is_planned_again,
 );
@@ -493,6 +494,27 @@ async fn what_does_not_merge_any_more_is_told(database: TestDatabase) {
     h.moves("web/a.yaml", "9");
     h.comment(number, "There is no plan of this commit").await;
     h.check(&sha, "failure").await;
+}
+
+async fn a_plan_that_failed_is_made_again_once_its_base_lets_it(database: TestDatabase) {
+    let h = Hosted::polling(&database).await;
+    let sha = h.push("feature", "2");
+    let at = h.moves("web/a.yaml", "9");
+    h.stands(&h.service, Some(&at)).await;
+    let (id, _) = h.opened("feature").await;
+    let failed = h.planned_on(&id, &at, "FAILED").await;
+    assert_eq!(failed["error"], "cannot be planned: conflicts with main in web/a.yaml", "{failed}");
+    // The same conflict on another commit is no news, however long the plan stood.
+    h.t.sql(LONG_AGO).await;
+    let at = h.moves("web/a.yaml", "10");
+    h.stands(&h.service, Some(&at)).await;
+    h.looks_again().await;
+    let all = plans(&h.t.admin, &id).await;
+    assert_eq!((all.len(), &all[0]["id"], &all[0]["movedSha"]), (1, &failed["id"], &Value::Null), "{all:?}");
+    // Back where the branch began, it merges.
+    let at = h.moves("web/a.yaml", "1");
+    h.planned_on(&id, &at, "DONE").await;
+    h.check(&sha, "success").await;
 }
 
 async fn the_released_commit_of_a_fork_is_planned_again(database: TestDatabase) {

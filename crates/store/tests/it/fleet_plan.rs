@@ -1,11 +1,18 @@
 //! Plans of commits for all clusters: whom they ask, what is answered, and when they end.
 
+use chrono::TimeDelta;
 use plural_app::agent::AgentHandle;
 use plural_app::agent_call::AgentCallKind;
 use plural_app::agent_poll::ServiceSpec;
 use plural_app::fleet_plan::FleetPlanStore as _;
+use plural_app::job::JobStore as _;
+use plural_app::pull_request_life::{PullRequestLifeStore as _, PullRequestRead};
+use plural_app::repository::NewCredentials;
 use plural_core::fleet_plan::{FleetPartState, FleetPlan, FleetPlanAsk, FleetPlanPart, FleetPlanPhase};
 use plural_core::ids::{FleetPlanId, RepositoryId};
+use plural_core::pull_request::PrStatus;
+use plural_core::pull_request_life::{PrFacts, PrLife, PrLinks};
+use plural_core::repository::NewRepository;
 use plural_core::service::Service;
 use plural_core::service_error::ServiceError;
 use plural_core::sync::{
@@ -17,6 +24,7 @@ use plural_testkit::{TestDatabase, each_database};
 use crate::agent::{URL, deployed, poll_until, report, reported};
 use crate::door::{Door, eventually};
 use crate::git::digest;
+use crate::pull_request::{automation, told};
 
 each_database!(
     agents_are_asked_and_their_answers_end_the_plan,
@@ -25,6 +33,7 @@ each_database!(
     a_newer_commit_takes_the_place_of_an_older_one,
     what_cannot_be_found_is_told,
     a_plan_that_somebody_waits_for_outlives_many_others,
+    a_renewed_plan_takes_no_newer_ones_place,
 );
 
 fn ask(repository_id: RepositoryId, reference: &str, base: Option<&str>) -> FleetPlanAsk {
@@ -279,4 +288,61 @@ async fn a_plan_that_somebody_waits_for_outlives_many_others(database: TestDatab
     assert_eq!(known(&door, waits.id).await.0.phase, FleetPlanPhase::Asked);
     let gone = door.app.get::<FleetPlan>(&door.admin, &first.id).await;
     assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+}
+
+async fn a_renewed_plan_takes_no_newer_ones_place(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let automation = automation(&door).await;
+    let opened =
+        door.app.pull_request_record(&door.admin, automation.id, told(1, PrStatus::Open)).await.unwrap();
+    let new = NewRepository {
+        url: URL.parse().unwrap(),
+        project_id: Some(opened.project_id),
+        web: plural_core::web_address::WebAddress::default(),
+    };
+    let repository = door.app.repository_create(&door.admin, new, NewCredentials::default()).await.unwrap();
+    let (store, at) = (&door.database, door.app.now());
+    let reads = async |second: i64, head: &str, base: &str, status: PrStatus| {
+        let facts = PrFacts { base: Some(base.to_owned()), ..PrFacts::default() };
+        let read_at = Some(at + TimeDelta::seconds(second));
+        let life = PrLife { head: Some(head.to_owned()), facts, links: PrLinks::default(), read_at };
+        let read = PullRequestRead { told: told(1, status), life };
+        assert!(store.pull_request_read_back(opened.id, &read, &[], at).await.unwrap());
+    };
+    let begins = async |head: &str| {
+        let ask = FleetPlanAsk { pull_request_id: Some(opened.id), ..ask(repository.id, head, Some("main")) };
+        door.app.fleet_plan_create(&door.admin, ask).await.unwrap()
+    };
+    let newest = async || {
+        let mut plans = store.fleet_plans_newest(opened.id).await.unwrap();
+        assert_eq!(plans.len(), 1, "{plans:?}");
+        plans.remove(0)
+    };
+    let refused = async |before: &FleetPlan, why: &str| {
+        let (stands, jobs) = (newest().await, store.jobs_count().await.unwrap());
+        assert!(!door.app.fleet_plan_renewed(before).await.unwrap(), "{why}");
+        assert_eq!(newest().await, stands, "{why}");
+        assert_eq!(format!("{:?}", store.jobs_count().await.unwrap()), format!("{jobs:?}"), "{why}");
+    };
+    let (a, b) = ("a".repeat(40), "b".repeat(40));
+    reads(1, &a, "main", PrStatus::Open).await;
+    let first = begins(&a).await;
+    // As long as nothing moves, it is made again: once, from what was read.
+    assert!(door.app.fleet_plan_renewed(&first).await.unwrap());
+    let again = newest().await;
+    assert_eq!(&again.reference, &a);
+    refused(&first, "another one took its place").await;
+
+    reads(2, &b, "main", PrStatus::Open).await;
+    refused(&again, "a newer head is known, and has no plan yet").await;
+    let second = begins(&b).await;
+    refused(&again, "the newer head has a plan").await;
+    assert_eq!(newest().await.id, second.id);
+
+    reads(3, &b, "release", PrStatus::Open).await;
+    refused(&second, "it goes to another branch").await;
+    reads(4, &b, "main", PrStatus::Closed).await;
+    refused(&second, "it is closed").await;
+    reads(5, &b, "main", PrStatus::Open).await;
+    assert!(door.app.fleet_plan_renewed(&second).await.unwrap(), "it is as it was");
 }

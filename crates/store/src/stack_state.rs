@@ -7,6 +7,7 @@ use plural_app::seal::Sealed;
 use plural_app::stack_state::{
     StackStateStore, StateLocked, StateSource, StateUnlocked, StateWrite, StateWritten,
 };
+use plural_core::access::RunActor;
 use plural_core::audit::AuditEntry;
 use plural_core::ids::{StackId, StateVersionId};
 use plural_core::stack::Stack;
@@ -261,6 +262,12 @@ async fn set_in_tx(write: &transaction::Write<'_>, id: Uuid, change: row::Active
     change.update(&write.tx).await.map(drop).map_err(db("writing a stack"))
 }
 
+/// Whether the Job of a run asks, and the lock is somebody else's. That it names the lock proves nothing: whoever is refused a lock is told
+/// its id.
+fn is_of_another(lock: &StateLock, actor: &str) -> bool {
+    RunActor::run_of(actor).is_some() && lock.author != actor
+}
+
 #[async_trait]
 impl StackStateStore for Database {
     async fn stack_state_versions(&self, stack: &Authorized<Stack, Read>) -> Result<Vec<StateVersion>> {
@@ -313,7 +320,8 @@ impl StackStateStore for Database {
         };
         let write = self.write().await?;
         let row = lock_in_tx(&write, stack).await?;
-        let lock = lock_of(&row)?;
+        // Under the lock of somebody else a Job writes as under one that nobody has.
+        let lock = lock_of(&row)?.filter(|lock| given.is_none() || !is_of_another(lock, &entry.actor));
         let current = current_in_tx(&write, &row).await?;
         if let StateSource::Version { taken: _, seen } = from
             && *seen != current.as_ref().map(|current| current.id)
@@ -430,7 +438,7 @@ impl StackStateStore for Database {
         let mut write = self.write().await?;
         let row = lock_in_tx(&write, by.target().id).await?;
         let Some(lock) = lock_of(&row)? else { return Ok(StateUnlocked::Free) };
-        if id.is_some_and(|id| id != lock.id) {
+        if id.is_some_and(|id| id != lock.id) || is_of_another(&lock, &by.entry().actor) {
             return Ok(StateUnlocked::Held(lock));
         }
         let change = row::ActiveModel { state_lock: set(None), ..Default::default() };

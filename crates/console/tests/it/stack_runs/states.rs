@@ -120,6 +120,10 @@ async fn a_run_reaches_the_state_of_its_own_stack(database: TestDatabase) {
         assert_eq!(w.state(&apply.state_token(), "UNLOCK", "", body).await, 409);
     }
     assert_eq!(w.known(&w.t.owner).await["lock"]["id"], "mine");
+    // Nor does it write under that lock, whose id it was told when it was refused: what it writes is kept, and is not the state.
+    assert_eq!(w.state(&apply.state_token(), "LOCK", "", lock("one")).await, 423);
+    assert_eq!(w.state(&apply.state_token(), "POST", "?ID=mine", state(7)).await, 409);
+    assert_eq!(w.state(&owner, "GET", "", Vec::new()).await, 204);
     assert_eq!(w.state(&owner, "UNLOCK", "", lock("mine")).await, 200);
     assert_eq!(w.state(&apply.state_token(), "LOCK", "", lock("one")).await, 200);
     let held = w.known(&w.t.owner).await["lock"].clone();

@@ -25,8 +25,35 @@ pub(crate) struct Collected {
 }
 
 impl Collected {
-    /// A secret value.
+    /// A secret value. Of one that is JSON, tools print the texts in it, too, each without the rest.
     pub(crate) fn value(&mut self, value: &str) {
+        self.text(value);
+        if let Ok(document @ (Value::Array(_) | Value::Object(_))) = serde_json::from_str(value) {
+            self.inner(&document);
+        }
+    }
+
+    /// The texts and numbers in a document, which are hidden as settings in files are.
+    fn inner(&mut self, document: &Value) {
+        match document {
+            Value::Null | Value::Bool(_) => {}
+            Value::Number(number) => {
+                let number = number.to_string();
+                if number.len() >= LEAST_SETTING {
+                    self.text(&number);
+                }
+            }
+            Value::String(text) => {
+                if text.len() >= LEAST_SETTING {
+                    self.text(text);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.inner(item)),
+            Value::Object(fields) => fields.values().for_each(|field| self.inner(field)),
+        }
+    }
+
+    fn text(&mut self, value: &str) {
         let value = value.trim_matches(['\n', '\r']);
         if value.contains('\n') {
             self.lines(value);
@@ -255,6 +282,14 @@ mod tests {
         let mut out: Vec<u8> = text.chunks(length).flat_map(|piece| masker.push(piece)).collect();
         out.extend(masker.finish());
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_stands_in_a_document_is_hidden_without_the_rest_of_it() {
+        let secrets =
+            secrets(&[r#"{"db": {"password": "correct-horse", "port": 5432}, "keys": ["one\ntwo-lines"]}"#]);
+        let shown = in_pieces(&secrets, b"password = \"correct-horse\"\nport = 5432\ntwo-lines", 3);
+        assert_eq!(shown, "password = \"***\"\nport = 5432\n***");
     }
 
     #[test]

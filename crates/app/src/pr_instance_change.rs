@@ -108,7 +108,13 @@ impl App {
         let of = (id, &ask.secrets);
         let secret =
             Box::pin(self.pr_secret_upgraded(&automation, &instance, of, &asked.answers, ctx.now())).await?;
-        change.needs_merge = secret.is_some() && !self.pr_automation_may_write(ctx, automation.id).await?;
+        let touches = match (&secret, &automation.spec.secrets) {
+            (Some(_), _) => true,
+            (None, Some(_)) => false,
+            // The one that is there is deleted.
+            (None, None) => !self.store.pr_secrets_of(instance.id).await?.is_empty(),
+        };
+        change.needs_merge = touches && !self.pr_automation_may_write(ctx, automation.id).await?;
         let asked = Asked { change: Some(change), ..asked };
         let begun = begin(id, &instance, asked, PrInstanceChangeKind::Upgrade, made)?;
         let begin = Begin { key, secret, ..begun };

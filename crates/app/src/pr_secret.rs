@@ -186,23 +186,26 @@ impl App {
         let cluster = self.pr_secret_cluster(automation.project_id, &place.cluster).await?.id;
         let known = self.store.pr_secrets_of(instance.id).await?;
         let is_same = instance.made.version.spec.secrets.as_ref() == Some(secrets);
+        let is_there = |one: &PrSecret| one.is_at(cluster, &place.namespace, &place.name);
+        // What is there counts, not what the recorded version asked for: values may have been forgotten.
         let stays = given.is_empty()
-            && known.first().map_or(is_same, |newest| {
-                newest.is_at(cluster, &place.namespace, &place.name)
-                    && (is_same || has_values(newest, &secrets.entries))
-            });
+            && known
+                .first()
+                .map_or(is_same, |newest| is_there(newest) && has_values(newest, &secrets.entries));
         if stays {
             return Ok(None);
         }
-        let before = known.iter().find(|one| one.is_at(cluster, &place.namespace, &place.name));
+        // An older one at this place is about to be deleted, as soon as the newest is written elsewhere.
+        let pending = known.iter().find(|one| one.state != PrSecretState::Written);
         if let Some(PrSecret { namespace, name, message, .. }) =
-            before.filter(|one| one.state != PrSecretState::Written)
+            pending.filter(|_| known.iter().any(is_there))
         {
             let why = message.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
             return Err(Error::conflict(format!(
                 "the Secret {namespace}/{name} of the instance is not in its cluster yet{why}: try again once it is"
             )));
         }
+        let before = known.first().filter(|newest| is_there(newest));
         let (project, instance, entries) = (automation.project_id, instance.id, secrets.entries.as_slice());
         let asks = Asks { id, project, instance, cluster, place, entries, given, before, at };
         Ok(Some(self.pr_secret_made(asks, true).await?))

@@ -76,6 +76,7 @@ pub(crate) struct StackDefaultsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd projects stack-settings shop
+  plural cd projects limits shop --run-namespace shop-runs   # first, for a namespace other than the agent's
   plural cd projects stack-settings shop --job-namespace shop-runs --job-label team=shop --job-request cpu=500m
   plural cd projects stack-settings shop --settings defaults.yaml
   plural cd projects stack-settings shop --clear")]

@@ -96,10 +96,15 @@ impl App {
         ask: PrInstanceAsk,
         wait: bool,
     ) -> Result<PullRequest> {
-        Box::pin(self.pr_instance_upgraded(ctx, ask, wait)).await
+        Box::pin(self.pr_instance_upgrade_begun(ctx, ask, wait)).await
     }
 
-    async fn pr_instance_upgraded(&self, ctx: &OpCtx, ask: PrInstanceAsk, wait: bool) -> Result<PullRequest> {
+    async fn pr_instance_upgrade_begun(
+        &self,
+        ctx: &OpCtx,
+        ask: PrInstanceAsk,
+        wait: bool,
+    ) -> Result<PullRequest> {
         let key = Keyed::of(ctx, ask.key.as_ref(), &ask.whole(PrInstanceChangeKind::Upgrade))?;
         if let Some(again) = Box::pin(self.pr_instance_again(ctx, &ask, key.as_ref(), wait)).await? {
             return Ok(again);

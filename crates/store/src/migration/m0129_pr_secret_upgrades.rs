@@ -25,8 +25,8 @@ impl MigrationTrait for Migration {
     }
 }
 
-// `previous` is the pull request whose Secret is at the same place; that may be forgotten. `parked` is true until its upgrade is over.
+// `previous_id` is the pull request whose Secret is at the same place; that may be forgotten. `parked` is true until its upgrade is over.
 const SCHEMA: &str = "
-ALTER TABLE pr_secrets ADD COLUMN previous @UUID;
+ALTER TABLE pr_secrets ADD COLUMN previous_id @UUID;
 ALTER TABLE pr_secrets ADD COLUMN parked boolean NOT NULL DEFAULT false
 ";

@@ -186,6 +186,9 @@ pub(super) const CASES: &[Case] = &[
         "--secret-set",
         "0190b8a2-7c11-7def-8000-0123456789ab --secret-set TOKEN=CANARY",
     ),
+    case("pr upgrade", "--secret", "0190b8a2-7c11-7def-8000-0123456789ab --secret TOKEN=@FILE")
+        .file("CANARY\n"),
+    case("pr upgrade", "--secret", "0190b8a2-7c11-7def-8000-0123456789ab --secret TOKEN=CANARY"),
     case("pr uninstall", "--secret-set", "0190b8a2-7c11-7def-8000-0123456789ab --secret-set TOKEN=@FILE")
         .file("CANARY\n"),
     case("pr uninstall", "--secret-set", "0190b8a2-7c11-7def-8000-0123456789ab --secret-set TOKEN=CANARY"),

@@ -158,6 +158,7 @@ impl App {
     }
 
     /// Has a plan of a pull request made again, as its branch has moved on; `false` where it is not the one to make again any more.
+    /// The console itself asks: no answer of the API leads here.
     ///
     /// # Errors
     /// When the store fails.

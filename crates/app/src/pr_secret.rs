@@ -10,7 +10,7 @@ use plural_core::cluster::Cluster;
 use plural_core::data_key::KeyOwner;
 use plural_core::ids::{ClusterId, PrInstanceId, ProjectId, PullRequestId};
 use plural_core::pr_automation::PrAutomation;
-use plural_core::pr_automation_spec::{PrAutomationSpec, PrSecretEntry};
+use plural_core::pr_automation_spec::{PrAutomationSpec, PrSecretEntry, PrSecrets};
 use plural_core::pr_instance::PrInstance;
 use plural_core::pr_secret::{
     KEPT, MAX_ALL, MAX_VALUE, PrSecret, PrSecretPlace, PrSecretState, PrSecretValue, refusal,
@@ -151,15 +151,9 @@ impl App {
         (id, given): (PullRequestId, &Map<String, Value>),
         answers: &Map<String, Value>,
     ) -> Result<Option<NewPrSecret>> {
-        let PrAutomationSpec { secrets, configuration, .. } = &automation.spec;
-        let Some(secrets) = secrets else {
-            if given.is_empty() {
-                return Ok(None);
-            }
-            return Err(Error::invalid(SECRETS, "must be left out: the automation asks for no Secret"));
+        let Some((secrets, place, cluster)) = self.pr_secret_place(automation, given, answers).await? else {
+            return Ok(None);
         };
-        let place = PrSecretPlace::of(secrets, configuration, answers)?;
-        let cluster = self.pr_secret_cluster(automation.project_id, &place.cluster).await?.id;
         let (project, instance, at) = (automation.project_id, instance.id, instance.created_at);
         let entries = secrets.entries.as_slice();
         let asks = Asks { id, project, instance, cluster, place, entries, given, before: None, at };
@@ -175,15 +169,9 @@ impl App {
         answers: &Map<String, Value>,
         at: DateTime<Utc>,
     ) -> Result<Option<NewPrSecret>> {
-        let PrAutomationSpec { secrets, configuration, .. } = &automation.spec;
-        let Some(secrets) = secrets else {
-            if given.is_empty() {
-                return Ok(None);
-            }
-            return Err(Error::invalid(SECRETS, "must be left out: the newest version asks for no Secret"));
+        let Some((secrets, place, cluster)) = self.pr_secret_place(automation, given, answers).await? else {
+            return Ok(None);
         };
-        let place = PrSecretPlace::of(secrets, configuration, answers)?;
-        let cluster = self.pr_secret_cluster(automation.project_id, &place.cluster).await?.id;
         let known = self.store.pr_secrets_of(instance.id).await?;
         let is_same = instance.made.version.spec.secrets.as_ref() == Some(secrets);
         let is_there = |one: &PrSecret| one.is_at(cluster, &place.namespace, &place.name);
@@ -209,6 +197,28 @@ impl App {
         let (project, instance, entries) = (automation.project_id, instance.id, secrets.entries.as_slice());
         let asks = Asks { id, project, instance, cluster, place, entries, given, before, at };
         Ok(Some(self.pr_secret_made(asks, true).await?))
+    }
+
+    /// The Secret that an automation asks for, and where it is to be; nothing where it asks for none.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where values are given for none; [`Error::Conflict`] where the project does not have the cluster.
+    async fn pr_secret_place<'a>(
+        &self,
+        automation: &'a PrAutomation,
+        given: &Map<String, Value>,
+        answers: &Map<String, Value>,
+    ) -> Result<Option<(&'a PrSecrets, PrSecretPlace, ClusterId)>> {
+        let PrAutomationSpec { secrets, configuration, .. } = &automation.spec;
+        let Some(secrets) = secrets else {
+            if given.is_empty() {
+                return Ok(None);
+            }
+            return Err(Error::invalid(SECRETS, "must be left out: the automation asks for no Secret"));
+        };
+        let place = PrSecretPlace::of(secrets, configuration, answers)?;
+        let cluster = self.pr_secret_cluster(automation.project_id, &place.cluster).await?.id;
+        Ok(Some((secrets, place, cluster)))
     }
 
     /// With its values sealed, where the project may have it.

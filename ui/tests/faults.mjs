@@ -4,6 +4,8 @@ import { strict as assert } from 'node:assert';
 const named = (query) => /(?:query|mutation|subscription) (\w+)/.exec(query ?? '')?.[1];
 const failed = (code, message = 'it broke') => ({ errors: [{ message, extensions: { code, requestId: 'req-7' } }] });
 
+const isQuery = (request) => (request.url().endsWith('/gql') && request.method() === 'POST' ? 1 : 0);
+
 /** Counts what a page asks for, and answers in the console's place what `answers` has under the query's name. */
 async function asked(page) {
   const counts = new Map();
@@ -16,9 +18,14 @@ async function asked(page) {
     if (answer === undefined) await route.fallback();
     else await route.fulfill(typeof answer === 'number' ? { status: answer, body: '<html>' } : { json: answer });
   });
+  let open = 0;
+  page.on('request', (request) => (open += isQuery(request)));
+  for (const end of ['requestfinished', 'requestfailed']) page.on(end, (request) => (open -= isQuery(request)));
   return {
     answers,
     times: (name) => counts.get(name) ?? 0,
+    /** Until the page waits for no answer: a query that is on its way is not sent again, and one that arrives later counts as fresh. */
+    answered: () => until('all answers', () => open === 0),
     /** After this, all that the page has asked for is counted: requests keep their order. */
     all: () =>
       page.evaluate(() => fetch('/gql', { method: 'POST', body: JSON.stringify({ query: 'query Probe { me { id } }' }) })),
@@ -74,7 +81,7 @@ const toEnd = (page, name) =>
 /** A next page that fails is asked for once; the reader asks again. A long list is read again by its reader only. */
 async function pages(url, { open, settled, judge, forgive }) {
   const page = await open();
-  const { answers, times, all } = await asked(page);
+  const { answers, times, all, answered } = await asked(page);
   await page.clock.install();
   await page.goto(`${url}/services`);
   await settled(page);
@@ -116,6 +123,8 @@ async function pages(url, { open, settled, judge, forgive }) {
   let counts = times('ServiceFacets');
   await page.clock.runFor(70_000);
   await until('the poll of counts', () => times('ServiceFacets') > counts);
+  await answered();
+  await all();
   await page.clock.runFor(10_000);
   counts = times('ServiceFacets');
   await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange', { bubbles: true })));
@@ -220,7 +229,7 @@ async function away(url, { open, settled }) {
 /** A change has read again what it names, and lists by and by; what was missed is read again. */
 async function changes(url, { open, settled }) {
   const page = await open();
-  const { times, all } = await asked(page);
+  const { times, all, answered } = await asked(page);
   const ws = await socket(page);
   await page.clock.install();
   await page.goto(`${url}/services/eu-prod-0/web-0?tab=configuration`);
@@ -228,6 +237,7 @@ async function changes(url, { open, settled }) {
   await until('all subscriptions', () => ws.begun === MANY);
   ws.tell('ServiceChanges', {});
   await page.clock.runFor(3000);
+  await answered();
   const names = ['Service', 'ServiceHistory', 'ServiceConfigurationOf', 'SyncWindows'];
   const seen = () => names.map(times);
   let before = seen();
@@ -244,6 +254,7 @@ async function changes(url, { open, settled }) {
   assert.equal(times('ServiceConfigurationOf'), before[2], 'its configuration is read again');
 
   // A subscription that begins anew without its cursor: what changed in between is read again with its first event.
+  await answered();
   before = seen();
   ws.subscriptions.get('ServiceChanges')('error', [{ message: 'the cursor is too old' }]);
   await until('another subscription', async () => {
@@ -263,6 +274,7 @@ async function changes(url, { open, settled }) {
   await settled(page);
   await until('all subscriptions', () => ws.begun === 2 * MANY + 1);
   ws.tell('ServiceChanges', {});
+  await answered();
   const lists = () => times('Services') + times('ServiceFacets');
   const first = lists();
   for (let second = 0; second < 40; second += 1) {
@@ -280,7 +292,7 @@ async function changes(url, { open, settled }) {
 /** Of stacks: what a change names is read again at once, the pages of its runs too, and lists by and by. */
 async function runs(url, { open, settled }) {
   const page = await open();
-  const { times, all } = await asked(page);
+  const { times, all, answered } = await asked(page);
   const ws = await socket(page);
   await page.clock.install();
   let pages = 0;
@@ -292,6 +304,7 @@ async function runs(url, { open, settled }) {
     await settled(page);
     pages += 1;
     await until('all subscriptions', () => ws.begun === pages * MANY);
+    await answered();
     const before = times(name);
     ws.tell('StackChanges', { changed: ['st1'] });
     await all();
@@ -306,6 +319,7 @@ async function runs(url, { open, settled }) {
   await settled(page);
   pages += 1;
   await until('all subscriptions', () => ws.begun === pages * MANY);
+  await answered();
   const before = times('Stacks');
   ws.tell('StackChanges', { changed: ['st1'] });
   // Sooner than it would be by itself.

@@ -354,6 +354,12 @@ async function isGone(page, address, name) {
   for (const end = Date.now() + PATIENCE.timeout; ;) {
     await page.goto(address);
     await settled(page);
+    // Rows are drawn a moment after their answer: what is not there is so beside other rows, or on a list that says that it is empty.
+    const list = page
+      .getByRole('table')
+      .getByRole('cell')
+      .or(page.getByText(/^No \w+ (yet|matches)$/));
+    await list.first().waitFor();
     if ((await page.getByRole('link', { name, exact: true }).count()) === 0) return;
     assert.ok(Date.now() < end, `${name} stays`);
   }
@@ -404,7 +410,7 @@ async function destroys(page) {
 async function undoes(page) {
   await destroy(page, 'infra');
   assert.throws(content, { code: 'ENOENT' }, 'what it made is there');
-  await page.getByText('No stacks yet').waitFor();
+  await page.getByText('No stacks yet').waitFor(PATIENCE);
 }
 
 const PARTS = {

@@ -1,5 +1,7 @@
 //! From a use case's error to an entry of `errors`.
 
+use std::sync::Arc;
+
 use async_graphql::{Context, ErrorExtensions, ID, Name, ServerError, Value, parser::types::OperationType};
 use plural_core::ids::RequestId;
 use plural_core::{Error, ErrorCode, Result};
@@ -36,7 +38,21 @@ fn graphql_error(ctx: &Context<'_>, error: &Error) -> async_graphql::Error {
         }
         _ => {}
     }
-    public_error(error, request_id)
+    let mut public = public_error(error, request_id);
+    if error.code() == ErrorCode::NotFound && is_part_of_a_query(ctx) {
+        public.source = Some(Arc::new(Gone));
+    }
+    public
+}
+
+/// Marks the error of a field whose object was deleted after the query read it.
+struct Gone;
+
+/// The field belongs to an object that the same query has read: it is below another field and takes no arguments that could name
+/// something else.
+fn is_part_of_a_query(ctx: &Context<'_>) -> bool {
+    let is_nested = ctx.path_node.is_some_and(|path| path.parent.is_some());
+    is_nested && !changes(ctx) && ctx.item.node.arguments.is_empty()
 }
 
 /// An error of a request that is not executed.
@@ -70,11 +86,15 @@ fn changes(ctx: &Context<'_>) -> bool {
 /// would take its whole parent with it.)
 pub(crate) type Nullable<T> = Option<async_graphql::Result<T>>;
 
-/// The outcome of a resolver as a field that may be null.
+/// The outcome of a resolver as a field that may be null. A part of an object that was deleted while the query ran is null without an
+/// error: the rest of a list stays readable while its rows come and go.
 pub(crate) async fn nullable<T>(
     resolve: impl Future<Output = async_graphql::Result<Option<T>>>,
 ) -> Nullable<T> {
-    resolve.await.transpose()
+    match resolve.await {
+        Err(error) if error.source.as_ref().is_some_and(|source| source.is::<Gone>()) => None,
+        found => found.transpose(),
+    }
 }
 
 /// A value that was given under `field` and parses or is refused with the parser's words.

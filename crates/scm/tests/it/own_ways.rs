@@ -120,7 +120,7 @@ async fn the_docs_say_which_hosts_do_what() {
         let told = documented("Merge at one head only", dialect);
         assert_eq!(told.starts_with("merge, squash, rebase"), does(rebased), "{dialect:?}: {told}");
         let new = world.on_new_branch("run", vec![write_as("run.sh", "echo 1\n", true)]).await;
-        let told = documented("Files are made executable", dialect);
+        let told = documented("Make files executable", dialect);
         let made = world.host.commit(&world.repository, &new).await;
         assert_eq!(!told.starts_with("no"), does(made), "{dialect:?}: {told}");
     }

@@ -38,21 +38,21 @@ fn graphql_error(ctx: &Context<'_>, error: &Error) -> async_graphql::Error {
         }
         _ => {}
     }
-    let mut public = public_error(error, request_id);
-    if error.code() == ErrorCode::NotFound && is_part_of_a_query(ctx) {
-        public.source = Some(Arc::new(Gone));
-    }
-    public
+    let public = public_error(error, request_id);
+    if error.code() == ErrorCode::NotFound { gone(ctx, public) } else { public }
 }
 
 /// Marks the error of a field whose object was deleted after the query read it.
 struct Gone;
 
-/// The field belongs to an object that the same query has read: it is below another field and takes no arguments that could name
-/// something else.
-fn is_part_of_a_query(ctx: &Context<'_>) -> bool {
+/// The error of something that does not exist. It is marked as [`Gone`] if the query has read the object of the field: the field is below
+/// another one and has no arguments that could name something else.
+fn gone(ctx: &Context<'_>, mut error: async_graphql::Error) -> async_graphql::Error {
     let is_nested = ctx.path_node.is_some_and(|path| path.parent.is_some());
-    is_nested && !changes(ctx) && ctx.item.node.arguments.is_empty()
+    if is_nested && !changes(ctx) && ctx.item.node.arguments.is_empty() {
+        error.source = Some(Arc::new(Gone));
+    }
+    error
 }
 
 /// An error of a request that is not executed.
@@ -178,4 +178,62 @@ pub(crate) fn list<T>(items: impl IntoIterator<Item = T>) -> List<T> {
 /// The items of a [`List`] that was given, without nulls; `None` when it was absent.
 pub(crate) fn items<T>(list: List<T>) -> Option<Vec<T>> {
     list.map(|items| items.into_iter().flatten().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use async_graphql::{EmptySubscription, Object, Schema, value};
+
+    use super::*;
+
+    /// An object that was deleted while the query ran.
+    struct Deleted;
+
+    async fn missing(ctx: &Context<'_>) -> Nullable<i32> {
+        nullable(async { Err(gone(ctx, async_graphql::Error::new("could not find resource"))) }).await
+    }
+
+    #[Object]
+    impl Deleted {
+        async fn part(&self, ctx: &Context<'_>) -> Nullable<i32> {
+            missing(ctx).await
+        }
+        async fn named(&self, ctx: &Context<'_>, _name: String) -> Nullable<i32> {
+            missing(ctx).await
+        }
+    }
+
+    struct Roots;
+
+    #[Object]
+    impl Roots {
+        async fn list(&self) -> Vec<Deleted> {
+            vec![Deleted, Deleted]
+        }
+        async fn one(&self, ctx: &Context<'_>) -> Nullable<i32> {
+            missing(ctx).await
+        }
+    }
+
+    struct Changes;
+
+    #[Object]
+    impl Changes {
+        async fn change(&self) -> Deleted {
+            Deleted
+        }
+    }
+
+    #[tokio::test]
+    async fn only_a_part_of_what_a_query_has_read_is_null_without_an_error() {
+        let schema = Schema::new(Roots, Changes, EmptySubscription);
+        let answer = schema.execute("{ list { part } }").await;
+        assert_eq!(
+            (answer.data, answer.errors),
+            (value!({"list": [{"part": null}, {"part": null}]}), vec![])
+        );
+        for query in ["{ one }", "{ list { named(name: \"x\") } }", "mutation { change { part } }"] {
+            assert!(!schema.execute(query).await.errors.is_empty(), "{query}");
+        }
+    }
 }

@@ -100,15 +100,23 @@ pub(crate) struct StackRunsArgs {
 }
 
 /// Show a run: its steps, its plan, who approved it, why it failed
+///
+/// With --watch, it is printed again whenever it changes, until it is over. The exit code is then 0 if it succeeded, and 1 if it failed or
+/// was cancelled.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks run network      # the newest one
   plural cd stacks run network/12   # by its number
+  plural cd stacks run network --watch
   plural cd stacks run 0190b8a2-7c11-7def-8000-0123456789ab -o json")]
 pub(crate) struct StackRunArgs {
     /// The run: STACK/NUMBER, its id, or a stack, for its newest one
     #[arg(value_name = "RUN")]
     pub(crate) run: String,
+
+    /// Keep running and print what changes, until the run is over
+    #[arg(short, long)]
+    pub(crate) watch: bool,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,

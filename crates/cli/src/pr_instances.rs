@@ -17,7 +17,7 @@ use crate::{
     error::CliError,
     format::Format,
     key::{self, parse_duration},
-    output::{self, Row, age, or_dash},
+    output::{self, Row, age, counted, or_dash},
     plain::one_line,
     pr_automations,
     pr_open::{self, AnswerArgs, OnceArgs},
@@ -168,7 +168,8 @@ pub(crate) struct PrOutdatedArgs {
 /// Upgrade what was generated to the newest version of its automation, by a pull request
 ///
 /// What people changed since stays, where it is of other lines. New questions without a default need an answer (--set), and so do secret ones,
-/// which are not kept. Where the newest version asks for another Secret, its new values are given with --secret.
+/// which are not kept. Where the newest version asks for another Secret, its new values are given with --secret. With --automation, you are
+/// told how many pull requests it opens, and asked.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --dry-run
@@ -176,7 +177,8 @@ pub(crate) struct PrOutdatedArgs {
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --set region=eu
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --secret password=@password.txt
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --overwrite --dry-run
-  plural pr upgrade --automation add-service --set region=eu")]
+  plural pr upgrade --automation add-service --dry-run
+  plural pr upgrade --automation add-service --set region=eu --yes")]
 pub(crate) struct PrUpgradeArgs {
     /// The id of what is upgraded
     #[arg(value_name = "INSTANCE", required_unless_present = "automation")]
@@ -185,6 +187,10 @@ pub(crate) struct PrUpgradeArgs {
     /// All that this automation generated and that is outdated, each by a pull request of its own: its name or id
     #[arg(long, value_name = "AUTOMATION", conflicts_with = "instance")]
     automation: Option<String>,
+
+    /// With --automation: do not ask
+    #[arg(short, long, requires = "automation")]
+    yes: bool,
 
     #[command(flatten)]
     answers: AnswerArgs,
@@ -361,6 +367,7 @@ pub(crate) async fn upgrade(
     PrUpgradeArgs {
         instance,
         automation,
+        yes,
         answers,
         secret,
         allow_conflicts,
@@ -385,12 +392,18 @@ pub(crate) async fn upgrade(
             return Err(CliError::usage("--plan is for one instance: leave it out with --automation"));
         }
         let found = pr_automations::find(&automation, client).await?;
+        let which = WhichArgs { automation: Some(found.id.clone()), project: None, query: None };
+        let outdated = listed(which, None, Some(true), client).await?;
         if dry_run {
-            let which = WhichArgs { automation: Some(found.id), project: None, query: None };
-            let found = listed(which, None, Some(true), client).await?;
-            terminal.say(format_args!("{} would be upgraded; nothing was changed (dry run)", found.len()));
-            return output::list(&found, &output, NEWEST, terminal);
+            terminal.say(format_args!("{} would be upgraded; nothing was changed (dry run)", outdated.len()));
+            return output::list(&outdated, &output, NEWEST, terminal);
         }
+        if outdated.is_empty() {
+            return output::list::<PrInstanceUpgrade>(&[], &output, NEWEST, terminal);
+        }
+        let opens = counted(outdated.len(), "pull request");
+        let what = format!("open up to {opens}, which upgrade what {:?} generated", found.name);
+        terminal.confirm(&what, yes)?;
         let all =
             UpgradePrInstances { automation_id: found.id, context, allow_conflicts: Some(allow_conflicts) };
         let done = client.send(&all).await?;

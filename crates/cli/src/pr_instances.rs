@@ -24,6 +24,7 @@ use crate::{
     pr_plan,
     stack_arg_values::{SecretVariable, parse_secret},
     terminal::Terminal,
+    watch::watch,
 };
 
 const NOTHING: &str = "nothing found that a pull request of an automation generated";
@@ -156,10 +157,15 @@ struct InstanceDiffArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr outdated
-  plural pr outdated --automation add-service -o json")]
+  plural pr outdated --automation add-service -o json
+  plural pr outdated --automation add-service --watch")]
 pub(crate) struct PrOutdatedArgs {
     #[command(flatten)]
     which: WhichArgs,
+
+    /// Keep running and print what changes
+    #[arg(short, long)]
+    watch: bool,
 
     #[command(flatten)]
     output: ListOutputArgs,
@@ -355,12 +361,16 @@ pub(crate) async fn run(
 }
 
 pub(crate) async fn outdated(
-    PrOutdatedArgs { which, output }: PrOutdatedArgs,
+    PrOutdatedArgs { which, watch: watching, output }: PrOutdatedArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let found = listed(which, None, Some(true), client).await?;
-    output::list(&found, &output, NEWEST, terminal)
+    let sought = Sought::of(which, None, Some(true), client).await?;
+    let look = async || all_pages(client, |after| sought.page(after)).await;
+    if watching {
+        return watch(&output, NEWEST, terminal, look).await;
+    }
+    output::list(&look().await?, &output, NEWEST, terminal)
 }
 
 pub(crate) async fn upgrade(
@@ -496,26 +506,51 @@ async fn diff(
 }
 
 async fn listed(
-    WhichArgs { automation, project, query }: WhichArgs,
+    which: WhichArgs,
     state: Option<StateArg>,
     outdated: Option<bool>,
     client: &Client,
 ) -> Result<Vec<PrInstance>, CliError> {
-    let automation_id = match automation {
-        Some(automation) => Some(pr_automations::find(&automation, client).await?.id),
-        None => None,
-    };
-    let project_id = key::project_id(client, project.as_deref()).await?;
-    let page = |after| ListPrInstances {
-        after,
-        first: PAGE_SIZE,
-        project_id: project_id.clone(),
-        automation_id: automation_id.clone(),
-        state: state.map(PrInstanceState::from),
-        outdated,
-        q: query.clone(),
-    };
-    Ok(all_pages(client, page).await?)
+    let sought = Sought::of(which, state, outdated, client).await?;
+    Ok(all_pages(client, |after| sought.page(after)).await?)
+}
+
+/// Which instances are listed, as the console is asked for them.
+struct Sought {
+    automation_id: Option<String>,
+    project_id: Option<String>,
+    query: Option<String>,
+    state: Option<StateArg>,
+    outdated: Option<bool>,
+}
+
+impl Sought {
+    async fn of(
+        WhichArgs { automation, project, query }: WhichArgs,
+        state: Option<StateArg>,
+        outdated: Option<bool>,
+        client: &Client,
+    ) -> Result<Self, CliError> {
+        let automation_id = match automation {
+            Some(automation) => Some(pr_automations::find(&automation, client).await?.id),
+            None => None,
+        };
+        let project_id = key::project_id(client, project.as_deref()).await?;
+        Ok(Self { automation_id, project_id, query, state, outdated })
+    }
+
+    fn page(&self, after: Option<String>) -> ListPrInstances {
+        let Self { automation_id, project_id, query, state, outdated } = self;
+        ListPrInstances {
+            after,
+            first: PAGE_SIZE,
+            project_id: project_id.clone(),
+            automation_id: automation_id.clone(),
+            state: state.map(PrInstanceState::from),
+            outdated: *outdated,
+            q: query.clone(),
+        }
+    }
 }
 
 async fn find(text: &str, client: &Client) -> Result<PrInstance, CliError> {

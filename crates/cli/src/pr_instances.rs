@@ -45,7 +45,7 @@ enum PrInstanceCommand {
     Diff(InstanceDiffArgs),
 }
 
-/// How something that was generated stands
+/// The state of an instance
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum StateArg {
     /// Its pull request is not merged yet
@@ -54,7 +54,7 @@ enum StateArg {
     Active,
     /// Its pull request was closed, or never opened
     Abandoned,
-    /// A pull request that takes it away was merged
+    /// A pull request that removes it was merged
     Removed,
 }
 
@@ -88,7 +88,7 @@ struct WhichArgs {
 /// What an upgrade or an uninstall would do on every cluster
 #[derive(Debug, Args)]
 struct PlanArgs {
-    /// With --dry-run: show what it would do on every cluster, in place of what it changes
+    /// With --dry-run: show what it would do on every cluster, instead of the differences
     #[arg(long, requires = "dry_run")]
     plan: bool,
 
@@ -109,7 +109,7 @@ struct InstanceListArgs {
     #[command(flatten)]
     which: WhichArgs,
 
-    /// Only those that stand so
+    /// Only those in this state
     #[arg(long, value_enum, value_name = "STATE")]
     state: Option<StateArg>,
 
@@ -173,9 +173,9 @@ pub(crate) struct PrOutdatedArgs {
 
 /// Upgrade what was generated to the newest version of its automation, by a pull request
 ///
-/// What people changed since stays, where it is of other lines. New questions without a default need an answer (--set), and so do secret ones,
-/// which are not kept. Where the newest version asks for another Secret, its new values are given with --secret. With --automation, you are
-/// told how many pull requests it opens, and asked.
+/// Changes that people made since are kept, if they are on other lines. New questions without a default need an answer (--set), and so do
+/// secret ones, whose answers are not kept. If the newest version asks for another Secret, give its new values with --secret. With
+/// --automation, the command says how many pull requests it opens, and asks you to confirm.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --dry-run
@@ -186,11 +186,11 @@ pub(crate) struct PrOutdatedArgs {
   plural pr upgrade --automation add-service --dry-run
   plural pr upgrade --automation add-service --set region=eu --yes")]
 pub(crate) struct PrUpgradeArgs {
-    /// The id of what is upgraded
+    /// The id of the instance
     #[arg(value_name = "INSTANCE", required_unless_present = "automation")]
     instance: Option<String>,
 
-    /// All that this automation generated and that is outdated, each by a pull request of its own: its name or id
+    /// Upgrade all outdated instances of this automation (name or id), each by its own pull request
     #[arg(long, value_name = "AUTOMATION", conflicts_with = "instance")]
     automation: Option<String>,
 
@@ -202,16 +202,16 @@ pub(crate) struct PrUpgradeArgs {
     answers: AnswerArgs,
 
     /// Value of the Secret that the newest version asks for: NAME=@FILE reads it from a file, NAME=- from standard input; NAME alone asks for
-    /// it, or reads a line of standard input. May be given several times. Values that the cluster has stay as they are where they are left out
+    /// it, or reads a line of standard input. May be given several times. Values that you leave out stay as they are in the cluster
     #[arg(long, value_parser = parse_secret, value_name = "NAME[=@FILE]", conflicts_with = "automation")]
     secret: Vec<SecretVariable>,
 
-    /// Have lines that both changed between markers; else nothing is done where there are such
+    /// Write lines that both sides changed between markers; without this, nothing is done where there are such lines
     #[arg(long)]
     allow_conflicts: bool,
 
-    /// Have its files as the new version makes them, whatever people changed in them: where what was generated then cannot be had any more.
-    /// Look at it with --dry-run first
+    /// Replace its files with those of the new version, whatever people changed in them: for instances whose old version is not available any
+    /// more. Look at it with --dry-run first
     #[arg(long, conflicts_with_all = ["automation", "allow_conflicts"])]
     overwrite: bool,
 
@@ -235,14 +235,14 @@ pub(crate) struct PrUpgradeArgs {
 
 /// Remove what was generated, by a pull request
 ///
-/// Files that only it generated are deleted, its edits of other files are reversed. What was changed since stays; the pull request says what.
+/// Files that only it generated are deleted, its edits of other files are reverted. What people changed since stays; the pull request lists it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr uninstall 0190b8a2-7c11-7def-8000-0123456789ab --dry-run
   plural pr uninstall 0190b8a2-7c11-7def-8000-0123456789ab --dry-run --plan
   plural pr uninstall 0190b8a2-7c11-7def-8000-0123456789ab -o json")]
 pub(crate) struct PrUninstallArgs {
-    /// The id of what is taken away
+    /// The id of the instance
     #[arg(value_name = "INSTANCE")]
     instance: String,
 

@@ -26,8 +26,8 @@ const SHORT: usize = 12;
 
 /// Show the state of a pull request, and what it belongs to
 ///
-/// Shows what was read of it last; `refresh` reads it back first. With --watch, it is printed again whenever it changes, until it is merged
-/// or closed. The exit code is then 0 if it was merged, and 1 if it was closed or could not be opened.
+/// Shows what the console last read from the git host; `plural pr refresh` reads it again. With --watch, it is printed again whenever it
+/// changes, until it is merged or closed. The exit code is then 0 if it was merged, and 1 if it was closed or could not be opened.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr describe 0190b8a2-7c11-7def-8000-0123456789ab
@@ -64,7 +64,7 @@ pub(crate) struct PrCloseArgs {
     output: OutputArgs,
 }
 
-/// Read a pull request from its git host again now
+/// Read a pull request from its git host again, now
 ///
 /// Needs write access to its project. The console does this by itself when the host's webhook reports an event, and every few minutes.
 #[derive(Debug, Args)]

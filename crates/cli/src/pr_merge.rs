@@ -43,9 +43,9 @@ impl From<MethodArg> for PrMergeMethod {
 
 /// Merge a pull request at its git host, with the connection that opened it
 ///
-/// Needs write access to its project. It is merged as long as its head is the given commit, or else the one that you are shown before you
-/// confirm: commits that come meanwhile are not merged unseen. Where it has merge windows and none is open, it is refused, or, with --in-window,
-/// merged when one opens, if it has the same head and you may merge it then. With --wait, the command ends when it is merged, or will not be.
+/// Needs write access to its project. It is merged only while its head is the given commit, or, without one, the commit that you are shown
+/// before you confirm: later commits are not merged unseen. Outside of its merge windows the merge is refused, or, with --in-window, done when
+/// one opens, if the head is still the same and you still may. With --wait, the command ends when it is merged, or the merge is given up.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr merge 0190b8a2-7c11-7def-8000-0123456789ab
@@ -58,19 +58,19 @@ pub(crate) struct PrMergeArgs {
     #[arg(value_name = "PULL-REQUEST")]
     pull_request: String,
 
-    /// How
+    /// How to merge it
     #[arg(long, value_enum, default_value = "merge", value_name = "METHOD")]
     method: MethodArg,
 
-    /// The commit that it merges, all digits of it; else the head as it is recorded
+    /// The commit to merge, all digits of it; by default the head that is recorded
     #[arg(long, value_name = "COMMIT")]
     head: Option<String>,
 
-    /// Where no window of it is open: have it merged when one opens
+    /// If no merge window is open, merge it when one opens
     #[arg(long)]
     in_window: bool,
 
-    /// Forget a merge that waits for a window
+    /// Cancel a merge that waits for a window
     #[arg(long, conflicts_with_all = ["method", "head", "in_window", "wait"])]
     cancel: bool,
 
@@ -87,16 +87,16 @@ pub(crate) struct PrMergeArgs {
 /// What a window does while it is open
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum KindArg {
-    /// It is merged only while this is open
+    /// Merges are allowed only while it is open
     Allow,
-    /// It is not merged while this is open
+    /// Merges are denied while it is open
     Deny,
 }
 
 /// Set when a pull request may be merged
 ///
-/// Needs write access to its project. The window takes the place of those that it has, which are first those of its automation. A merge that
-/// waits does so for this one.
+/// Needs write access to its project. The window replaces all that the pull request has, which it first gets from its automation. A merge that
+/// waits for a window then waits for this one.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr windows https://github.com/acme/shop/pull/7 --schedule '0 22 * * mon-fri' --duration 4h --time-zone Europe/Berlin
@@ -107,11 +107,11 @@ pub(crate) struct PrWindowsArgs {
     #[arg(value_name = "PULL-REQUEST")]
     pull_request: String,
 
-    /// It may be merged at any time
+    /// Remove all windows: it may be merged at any time
     #[arg(long, conflicts_with_all = ["schedule", "duration"], required_unless_present = "schedule")]
     none: bool,
 
-    /// What it does while it is open
+    /// What the window does while it is open
     #[arg(long, value_enum, default_value = "allow", value_name = "KIND")]
     kind: KindArg,
 
@@ -123,7 +123,7 @@ pub(crate) struct PrWindowsArgs {
     #[arg(long, default_value = "1h", value_parser = parse_duration, value_name = "DURATION")]
     duration: Duration,
 
-    /// Name of the time zone that the schedule is meant in
+    /// Time zone of the schedule, by its IANA name
     #[arg(long, default_value = "UTC", value_name = "ZONE")]
     time_zone: String,
 

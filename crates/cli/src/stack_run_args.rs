@@ -87,7 +87,7 @@ pub(crate) struct StackRunsArgs {
     #[arg(value_name = "STACK")]
     pub(crate) stack: String,
 
-    /// Also plans of pull requests, looks for drift, and commands
+    /// Also plans of pull requests, drift checks, and commands
     #[arg(long)]
     pub(crate) all: bool,
 
@@ -170,7 +170,7 @@ pub(crate) struct StackRejectArgs {
     #[arg(value_name = "RUN")]
     pub(crate) run: String,
 
-    /// Why, for whoever made it
+    /// The reason, for whoever started it
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
 
@@ -217,7 +217,7 @@ pub(crate) struct StackRestartArgs {
 
 /// Print the outputs of a stack
 ///
-/// Values that the tool calls sensitive are for those who may read the state.
+/// Values that the tool marks as sensitive are shown only to those who may read the state.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks outputs network
@@ -228,7 +228,7 @@ pub(crate) struct StackOutputsArgs {
     #[arg(value_name = "STACK")]
     pub(crate) stack: String,
 
-    /// Only the value of this one
+    /// Print only the value of this output
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
 

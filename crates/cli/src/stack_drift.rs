@@ -113,17 +113,16 @@ impl Described for Known {
 fn verdict(summary: &StackDriftSummary) -> Result<(), CliError> {
     let error = summary.drift_check.as_ref().and_then(|check| check.error.as_deref());
     if let Some(error) = error {
-        return Err(CliError::new(format!("the newest look for drift failed: {}", one_line(error)))
-            .hint(format!("`plural cd stacks drift {} --now` looks again", one_line(&summary.name))));
+        return Err(CliError::new(format!("the newest drift check failed: {}", one_line(error)))
+            .hint(format!("`plural cd stacks drift {} --now` checks again", one_line(&summary.name))));
     }
     match summary.drift_status {
         StackDriftStatus::InSync => Ok(()),
         StackDriftStatus::Drifted => Err(CliError::answer(2)),
-        StackDriftStatus::Unchecked | StackDriftStatus::Unknown => Err(CliError::new(format!(
-            "nobody has looked for drift of stack {} yet",
-            one_line(&summary.name)
-        ))
-        .hint("--now looks")),
+        StackDriftStatus::Unchecked | StackDriftStatus::Unknown => {
+            Err(CliError::new(format!("no drift check of stack {} has run yet", one_line(&summary.name)))
+                .hint("--now runs one"))
+        }
     }
 }
 
@@ -146,7 +145,7 @@ fn words(known: &Known, now: DateTime<Utc>) -> String {
                 format!("{resources}; the first was found {} ago", age(*drifted_at, now))
             }
             StackDriftStatus::InSync => "none".to_owned(),
-            StackDriftStatus::Unchecked => "nobody has looked yet; --now does".to_owned(),
+            StackDriftStatus::Unchecked => "no check has run yet; --now runs one".to_owned(),
             StackDriftStatus::Unknown => "unknown to this program".to_owned(),
         },
     );

@@ -72,7 +72,7 @@ pub(crate) struct StackDefaultsArgs {
 ///
 /// Without options, the defaults are shown. Options replace all earlier defaults: those that you leave out are unset. A stack's own settings take
 /// precedence over its project's, and these over the installation's (`plural cd settings stacks`), field by field; labels, annotations and
-/// quantities are merged by name. They apply to runs that start from then on. What the limits of the project do not allow is refused.
+/// quantities are merged by name. They apply to runs that are created from then on. What the limits of the project do not allow is refused.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd projects stack-settings shop
@@ -108,7 +108,7 @@ pub(crate) enum SettingsCommand {
 /// Show or set the defaults of all stacks
 ///
 /// Without options, the defaults are shown. Options replace all earlier defaults: those that you leave out are unset. Administrators of the
-/// installation set them; they apply to runs that start from then on. The limits of each project still apply.
+/// installation set them; they apply to runs that are created from then on. The limits of each project still apply.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd settings stacks

@@ -27,8 +27,8 @@ use crate::{
     watch::watch,
 };
 
-const NOTHING: &str = "nothing found that a pull request of an automation generated";
-const NEWEST: &str = "all that is there is of the newest version of its automation";
+const NOTHING: &str = "no instances found";
+const NEWEST: &str = "nothing is outdated: every instance is of the newest version of its automation";
 
 /// What pull requests of automations generated: list, describe, diff
 #[derive(Debug, Args)]
@@ -412,7 +412,7 @@ pub(crate) async fn upgrade(
             return output::list::<PrInstanceUpgrade>(&[], &output, NEWEST, terminal);
         }
         let opens = counted(outdated.len(), "pull request");
-        let what = format!("open up to {opens}, which upgrade what {:?} generated", found.name);
+        let what = format!("open up to {opens} to upgrade what {:?} generated", found.name);
         terminal.confirm(&what, yes)?;
         let all =
             UpgradePrInstances { automation_id: found.id, context, allow_conflicts: Some(allow_conflicts) };

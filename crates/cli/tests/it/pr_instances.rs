@@ -142,7 +142,7 @@ async fn an_upgrade_is_asked_with_answers_and_a_dry_run_writes_nothing() {
     assert!(server.asked("UpgradePrInstances").is_empty());
     let unasked = person.run("pr upgrade --automation add-service").await;
     assert_eq!(unasked.code, 2, "{}", unasked.err);
-    let asks = "open up to 1 pull request, which upgrade what";
+    let asks = "open up to 1 pull request to upgrade what";
     assert!(unasked.err.contains(asks) && unasked.err.contains("--yes"), "{}", unasked.err);
     let declined = Person::of(&server.url).answering("n\n").run("pr upgrade --automation add-service").await;
     assert!(declined.code == 1 && declined.err.contains("nothing was changed"), "{}", declined.err);

@@ -15,8 +15,9 @@ use clap::{Arg, Command};
 use clap_complete::{ArgValueCompleter, CompleteEnv, CompletionCandidate, env::Shells};
 use plural_wire::{
     Client, ClientError, ListClusters, ListGitRepositories, ListGlobalServices, ListHelmRepositories,
-    ListInfrastructureStacks, ListManagedNamespaces, ListProjects, ListServiceContexts,
-    ListServiceDeployments, ListStackDefinitions, PAGE_SIZE, all_pages,
+    ListInfrastructureStacks, ListManagedNamespaces, ListPrAutomations, ListPrGovernances, ListProjects,
+    ListScmConnections, ListServiceContexts, ListServiceDeployments, ListStackDefinitions, PAGE_SIZE,
+    all_pages,
 };
 
 use crate::{args::ConnectionArgs, connect::connect, documents::Kind, shorthand, terminal::Terminal};
@@ -121,6 +122,9 @@ enum What {
     ManagedNamespace,
     Stack,
     StackDefinition,
+    PrAutomation,
+    PrGovernance,
+    ScmConnection,
     /// The kinds of `plural get`.
     Kind,
     /// What the kind before it says.
@@ -136,8 +140,12 @@ impl What {
             ("SERVICE" | "CLUSTER/NAME", _) => Some(Self::Service),
             ("REPOSITORY", _) => Some(Self::Repository),
             ("PROJECT", _) => Some(Self::Project),
-            ("STACK", _) => Some(Self::Stack),
+            // A stack names its newest run.
+            ("STACK" | "RUN", _) => Some(Self::Stack),
             ("DEFINITION", _) => Some(Self::StackDefinition),
+            ("AUTOMATION", _) => Some(Self::PrAutomation),
+            ("GOVERNANCE", _) => Some(Self::PrGovernance),
+            ("CONNECTION", _) => Some(Self::ScmConnection),
             // The other one is a context of kubectl's.
             ("CONTEXT", command) if command != "bootstrap" && command != "reinstall" => Some(Self::Context),
             ("KIND", "get") => Some(Self::Kind),
@@ -150,6 +158,8 @@ impl What {
         match noun {
             "global-services" => Some(Self::GlobalService),
             "managed-namespaces" => Some(Self::ManagedNamespace),
+            "governance" => Some(Self::PrGovernance),
+            "scm-connections" => Some(Self::ScmConnection),
             _ => None,
         }
     }
@@ -317,6 +327,18 @@ async fn names(what: What, typed: &str, client: &Client) -> Result<Vec<String>, 
         }
         What::StackDefinition => {
             let all = all_pages(client, |after| ListStackDefinitions { after, first, q: None }).await?;
+            all.into_iter().map(|one| one.name).collect()
+        }
+        What::PrAutomation => {
+            let page = |after| ListPrAutomations { after, first, project_id: None, role: None, q: None };
+            all_pages(client, page).await?.into_iter().map(|one| one.name).collect()
+        }
+        What::PrGovernance => {
+            let all = all_pages(client, |after| ListPrGovernances { after, first }).await?;
+            all.into_iter().map(|one| one.name).collect()
+        }
+        What::ScmConnection => {
+            let all = all_pages(client, |after| ListScmConnections { after, first }).await?;
             all.into_iter().map(|one| one.name).collect()
         }
         What::Kind | What::OfKind => Vec::new(),

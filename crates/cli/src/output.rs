@@ -96,7 +96,7 @@ pub(crate) fn told_once<T: Serialize>(
         Format::Table | Format::Wide => Ok(writeln!(terminal.out, "{text}")?),
         Format::Json | Format::Yaml | Format::Name => program_one(known, format, terminal),
         Format::JsonPath(_) | Format::Columns(_) => {
-            let shown = chosen(format, &value(known)?);
+            let shown = chosen(format, &value(known)?).unwrap_or_default();
             if !secrets.iter().all(|secret| shown.contains(secret)) {
                 terminal.say("what was asked for leaves this out, and it is not shown again:");
                 terminal.say(text);
@@ -106,12 +106,12 @@ pub(crate) fn told_once<T: Serialize>(
     }
 }
 
-/// What a template makes of a document; nothing where it cannot be filled in.
-fn chosen(format: &Format, document: &Value) -> String {
+/// What a template makes of a document; nothing where there is none, or it cannot be filled in.
+pub(crate) fn chosen(format: &Format, document: &Value) -> Option<String> {
     match format {
-        Format::JsonPath(template) => template.render(document).unwrap_or_default(),
-        Format::Columns(columns) => columns.iter().map(|column| found(column, document)).collect(),
-        Format::Json | Format::Yaml | Format::Table | Format::Wide | Format::Name => String::new(),
+        Format::JsonPath(template) => template.render(document).ok(),
+        Format::Columns(columns) => Some(columns.iter().map(|column| found(column, document)).collect()),
+        Format::Json | Format::Yaml | Format::Table | Format::Wide | Format::Name => None,
     }
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn program_one<T: Serialize>(
     }
 }
 
-fn value<T: Serialize + ?Sized>(of: &T) -> Result<Value, CliError> {
+pub(crate) fn value<T: Serialize + ?Sized>(of: &T) -> Result<Value, CliError> {
     serde_json::to_value(of)
         .map_err(|error| CliError::new(format!("cannot print the answer as JSON: {error}")))
 }

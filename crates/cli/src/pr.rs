@@ -88,14 +88,14 @@ impl PrArgs {
     }
 }
 
-/// How a pull request stands
+/// The status of a pull request
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum StatusArg {
-    /// It can be merged
+    /// Neither merged nor closed yet
     Open,
     /// It was merged
     Merged,
-    /// It was closed and not merged
+    /// It was closed without a merge
     Closed,
 }
 
@@ -120,7 +120,7 @@ impl From<StatusArg> for PrStatus {
   plural pr list --status open --watch"
 )]
 struct PrListArgs {
-    /// Only those that stand so
+    /// Only those with this status
     #[arg(long, value_enum, value_name = "STATUS")]
     status: Option<StatusArg>,
 
@@ -144,7 +144,7 @@ struct PrListArgs {
     #[arg(long, value_name = "TEXT")]
     query: Option<String>,
 
-    /// Print what changes, until interrupted
+    /// Keep running and print what changes
     #[arg(short, long)]
     watch: bool,
 

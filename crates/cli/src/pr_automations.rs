@@ -82,7 +82,7 @@ impl From<RoleArg> for PrRole {
   plural pr automations list --role service --project shop"
 )]
 struct AutomationListArgs {
-    /// Only those for this
+    /// Only those with this role
     #[arg(long, value_enum, value_name = "ROLE")]
     role: Option<RoleArg>,
 
@@ -117,11 +117,11 @@ struct Uses {
     #[arg(long, value_name = "GOVERNANCE")]
     governance: Option<String>,
 
-    /// Have them confirmed by none
+    /// No governance confirms them
     #[arg(long, conflicts_with = "governance")]
     no_governance: bool,
 
-    /// Check what would be told to the console, print it, and change nothing
+    /// Check and print what would be sent to the console, and change nothing
     #[arg(long)]
     dry_run: bool,
 }

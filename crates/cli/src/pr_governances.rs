@@ -126,7 +126,7 @@ struct GovernanceUpdateArgs {
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
 
-    /// Sign calls no longer
+    /// Stop signing calls
     #[arg(long, conflicts_with = "secret_file")]
     no_secret: bool,
 

@@ -17,17 +17,18 @@ use crate::{
     error::CliError,
     format::Format,
     key::{self, parse_duration},
-    output::{self, Row, age, or_dash},
+    output::{self, Row, age, counted, or_dash},
     plain::one_line,
     pr_automations,
     pr_open::{self, AnswerArgs, OnceArgs},
     pr_plan,
     stack_arg_values::{SecretVariable, parse_secret},
     terminal::Terminal,
+    watch::watch,
 };
 
-const NOTHING: &str = "nothing found that a pull request of an automation generated";
-const NEWEST: &str = "all that is there is of the newest version of its automation";
+const NOTHING: &str = "no instances found";
+const NEWEST: &str = "nothing is outdated: every instance is of the newest version of its automation";
 
 /// What pull requests of automations generated: list, describe, diff
 #[derive(Debug, Args)]
@@ -44,7 +45,7 @@ enum PrInstanceCommand {
     Diff(InstanceDiffArgs),
 }
 
-/// How something that was generated stands
+/// The state of an instance
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum StateArg {
     /// Its pull request is not merged yet
@@ -53,7 +54,7 @@ enum StateArg {
     Active,
     /// Its pull request was closed, or never opened
     Abandoned,
-    /// A pull request that takes it away was merged
+    /// A pull request that removes it was merged
     Removed,
 }
 
@@ -87,7 +88,7 @@ struct WhichArgs {
 /// What an upgrade or an uninstall would do on every cluster
 #[derive(Debug, Args)]
 struct PlanArgs {
-    /// With --dry-run: show what it would do on every cluster, in place of what it changes
+    /// With --dry-run: show what it would do on every cluster, instead of the differences
     #[arg(long, requires = "dry_run")]
     plan: bool,
 
@@ -108,7 +109,7 @@ struct InstanceListArgs {
     #[command(flatten)]
     which: WhichArgs,
 
-    /// Only those that stand so
+    /// Only those in this state
     #[arg(long, value_enum, value_name = "STATE")]
     state: Option<StateArg>,
 
@@ -156,10 +157,15 @@ struct InstanceDiffArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr outdated
-  plural pr outdated --automation add-service -o json")]
+  plural pr outdated --automation add-service -o json
+  plural pr outdated --automation add-service --watch")]
 pub(crate) struct PrOutdatedArgs {
     #[command(flatten)]
     which: WhichArgs,
+
+    /// Keep running and print what changes
+    #[arg(short, long)]
+    watch: bool,
 
     #[command(flatten)]
     output: ListOutputArgs,
@@ -167,8 +173,9 @@ pub(crate) struct PrOutdatedArgs {
 
 /// Upgrade what was generated to the newest version of its automation, by a pull request
 ///
-/// What people changed since stays, where it is of other lines. New questions without a default need an answer (--set), and so do secret ones,
-/// which are not kept. Where the newest version asks for another Secret, its new values are given with --secret.
+/// Changes that people made since are kept, if they are on other lines. New questions without a default need an answer (--set), and so do
+/// secret ones, whose answers are not kept. If the newest version asks for another Secret, give its new values with --secret. With
+/// --automation, the command says how many pull requests it opens, and asks you to confirm.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --dry-run
@@ -176,30 +183,35 @@ pub(crate) struct PrOutdatedArgs {
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --set region=eu
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --secret password=@password.txt
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --overwrite --dry-run
-  plural pr upgrade --automation add-service --set region=eu")]
+  plural pr upgrade --automation add-service --dry-run
+  plural pr upgrade --automation add-service --set region=eu --yes")]
 pub(crate) struct PrUpgradeArgs {
-    /// The id of what is upgraded
+    /// The id of the instance
     #[arg(value_name = "INSTANCE", required_unless_present = "automation")]
     instance: Option<String>,
 
-    /// All that this automation generated and that is outdated, each by a pull request of its own: its name or id
+    /// Upgrade all outdated instances of this automation (name or id), each by its own pull request
     #[arg(long, value_name = "AUTOMATION", conflicts_with = "instance")]
     automation: Option<String>,
+
+    /// With --automation: do not ask
+    #[arg(short, long, requires = "automation")]
+    yes: bool,
 
     #[command(flatten)]
     answers: AnswerArgs,
 
     /// Value of the Secret that the newest version asks for: NAME=@FILE reads it from a file, NAME=- from standard input; NAME alone asks for
-    /// it, or reads a line of standard input. May be given several times. Values that the cluster has stay as they are where they are left out
+    /// it, or reads a line of standard input. May be given several times. Values that you leave out stay as they are in the cluster
     #[arg(long, value_parser = parse_secret, value_name = "NAME[=@FILE]", conflicts_with = "automation")]
     secret: Vec<SecretVariable>,
 
-    /// Have lines that both changed between markers; else nothing is done where there are such
+    /// Write lines that both sides changed between markers; without this, nothing is done where there are such lines
     #[arg(long)]
     allow_conflicts: bool,
 
-    /// Have its files as the new version makes them, whatever people changed in them: where what was generated then cannot be had any more.
-    /// Look at it with --dry-run first
+    /// Replace its files with those of the new version, whatever people changed in them: for instances whose old version is not available any
+    /// more. Look at it with --dry-run first
     #[arg(long, conflicts_with_all = ["automation", "allow_conflicts"])]
     overwrite: bool,
 
@@ -223,14 +235,14 @@ pub(crate) struct PrUpgradeArgs {
 
 /// Remove what was generated, by a pull request
 ///
-/// Files that only it generated are deleted, its edits of other files are reversed. What was changed since stays; the pull request says what.
+/// Files that only it generated are deleted, its edits of other files are reverted. What people changed since stays; the pull request lists it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr uninstall 0190b8a2-7c11-7def-8000-0123456789ab --dry-run
   plural pr uninstall 0190b8a2-7c11-7def-8000-0123456789ab --dry-run --plan
   plural pr uninstall 0190b8a2-7c11-7def-8000-0123456789ab -o json")]
 pub(crate) struct PrUninstallArgs {
-    /// The id of what is taken away
+    /// The id of the instance
     #[arg(value_name = "INSTANCE")]
     instance: String,
 
@@ -349,18 +361,23 @@ pub(crate) async fn run(
 }
 
 pub(crate) async fn outdated(
-    PrOutdatedArgs { which, output }: PrOutdatedArgs,
+    PrOutdatedArgs { which, watch: watching, output }: PrOutdatedArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let found = listed(which, None, Some(true), client).await?;
-    output::list(&found, &output, NEWEST, terminal)
+    let sought = Sought::of(which, None, Some(true), client).await?;
+    let look = async || all_pages(client, |after| sought.page(after)).await;
+    if watching {
+        return watch(&output, NEWEST, terminal, look).await;
+    }
+    output::list(&look().await?, &output, NEWEST, terminal)
 }
 
 pub(crate) async fn upgrade(
     PrUpgradeArgs {
         instance,
         automation,
+        yes,
         answers,
         secret,
         allow_conflicts,
@@ -385,12 +402,18 @@ pub(crate) async fn upgrade(
             return Err(CliError::usage("--plan is for one instance: leave it out with --automation"));
         }
         let found = pr_automations::find(&automation, client).await?;
+        let which = WhichArgs { automation: Some(found.id.clone()), project: None, query: None };
+        let outdated = listed(which, None, Some(true), client).await?;
         if dry_run {
-            let which = WhichArgs { automation: Some(found.id), project: None, query: None };
-            let found = listed(which, None, Some(true), client).await?;
-            terminal.say(format_args!("{} would be upgraded; nothing was changed (dry run)", found.len()));
-            return output::list(&found, &output, NEWEST, terminal);
+            terminal.say(format_args!("{} would be upgraded; nothing was changed (dry run)", outdated.len()));
+            return output::list(&outdated, &output, NEWEST, terminal);
         }
+        if outdated.is_empty() {
+            return output::list::<PrInstanceUpgrade>(&[], &output, NEWEST, terminal);
+        }
+        let opens = counted(outdated.len(), "pull request");
+        let what = format!("open up to {opens} to upgrade what {:?} generated", found.name);
+        terminal.confirm(&what, yes)?;
         let all =
             UpgradePrInstances { automation_id: found.id, context, allow_conflicts: Some(allow_conflicts) };
         let done = client.send(&all).await?;
@@ -483,26 +506,51 @@ async fn diff(
 }
 
 async fn listed(
-    WhichArgs { automation, project, query }: WhichArgs,
+    which: WhichArgs,
     state: Option<StateArg>,
     outdated: Option<bool>,
     client: &Client,
 ) -> Result<Vec<PrInstance>, CliError> {
-    let automation_id = match automation {
-        Some(automation) => Some(pr_automations::find(&automation, client).await?.id),
-        None => None,
-    };
-    let project_id = key::project_id(client, project.as_deref()).await?;
-    let page = |after| ListPrInstances {
-        after,
-        first: PAGE_SIZE,
-        project_id: project_id.clone(),
-        automation_id: automation_id.clone(),
-        state: state.map(PrInstanceState::from),
-        outdated,
-        q: query.clone(),
-    };
-    Ok(all_pages(client, page).await?)
+    let sought = Sought::of(which, state, outdated, client).await?;
+    Ok(all_pages(client, |after| sought.page(after)).await?)
+}
+
+/// Which instances are listed, as the console is asked for them.
+struct Sought {
+    automation_id: Option<String>,
+    project_id: Option<String>,
+    query: Option<String>,
+    state: Option<StateArg>,
+    outdated: Option<bool>,
+}
+
+impl Sought {
+    async fn of(
+        WhichArgs { automation, project, query }: WhichArgs,
+        state: Option<StateArg>,
+        outdated: Option<bool>,
+        client: &Client,
+    ) -> Result<Self, CliError> {
+        let automation_id = match automation {
+            Some(automation) => Some(pr_automations::find(&automation, client).await?.id),
+            None => None,
+        };
+        let project_id = key::project_id(client, project.as_deref()).await?;
+        Ok(Self { automation_id, project_id, query, state, outdated })
+    }
+
+    fn page(&self, after: Option<String>) -> ListPrInstances {
+        let Self { automation_id, project_id, query, state, outdated } = self;
+        ListPrInstances {
+            after,
+            first: PAGE_SIZE,
+            project_id: project_id.clone(),
+            automation_id: automation_id.clone(),
+            state: state.map(PrInstanceState::from),
+            outdated: *outdated,
+            q: query.clone(),
+        }
+    }
 }
 
 async fn find(text: &str, client: &Client) -> Result<PrInstance, CliError> {

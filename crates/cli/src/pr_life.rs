@@ -18,6 +18,7 @@ use crate::{
     plain::one_line,
     pr_merge,
     terminal::Terminal,
+    watch::{Described, watch_one},
 };
 
 /// Digits of a commit in a table.
@@ -25,15 +26,21 @@ const SHORT: usize = 12;
 
 /// Show the state of a pull request, and what it belongs to
 ///
-/// Shows what was read of it last; `refresh` reads it back first.
+/// Shows what the console last read from the git host; `plural pr refresh` reads it again. With --watch, it is printed again whenever it
+/// changes, until it is merged or closed. The exit code is then 0 if it was merged, and 1 if it was closed or could not be opened.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr describe 0190b8a2-7c11-7def-8000-0123456789ab
+  plural pr describe https://github.com/acme/shop/pull/7 --watch
   plural pr describe https://github.com/acme/shop/pull/7 -o json")]
 pub(crate) struct PrDescribeArgs {
     /// Its id or its address
     #[arg(value_name = "PULL-REQUEST")]
     pull_request: String,
+
+    /// Keep running and print what changes, until it is merged or closed
+    #[arg(short, long)]
+    watch: bool,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -57,7 +64,7 @@ pub(crate) struct PrCloseArgs {
     output: OutputArgs,
 }
 
-/// Read a pull request from its git host again now
+/// Read a pull request from its git host again, now
 ///
 /// Needs write access to its project. The console does this by itself when the host's webhook reports an event, and every few minutes.
 #[derive(Debug, Args)]
@@ -101,12 +108,47 @@ impl Row for PullRequestLife {
 }
 
 pub(crate) async fn describe(
-    PrDescribeArgs { pull_request, output }: PrDescribeArgs,
+    PrDescribeArgs { pull_request, watch, output }: PrDescribeArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let known = find(&pull_request, client).await?;
-    output::described(&known, &known, &output.output, terminal, || words(&known))
+    if !watch {
+        return output::described(&known, &known, &output.output, terminal, || known.words(Utc::now()));
+    }
+    let id = known.id.clone();
+    let look = async || client.send(&GetPullRequest { id: id.clone() }).await;
+    let ended = watch_one(known, &output.output, terminal, look).await?;
+    if ended.status == Some(PrStatus::Merged) { Ok(()) } else { Err(unmerged(&ended)) }
+}
+
+/// Why it is not merged and will not be.
+pub(crate) fn unmerged(ended: &PullRequestLife) -> CliError {
+    let title = ended.title.as_deref().unwrap_or_default();
+    let how = match (ended.status, ended.error.as_deref()) {
+        (Some(_), _) => "was closed without a merge".to_owned(),
+        (None, Some(why)) => format!("was not opened: {}", one_line(why)),
+        (None, None) => "was not opened".to_owned(),
+    };
+    CliError::new(format!("pull request {title:?} {how}"))
+}
+
+impl Described for PullRequestLife {
+    fn named(&self) -> String {
+        self.name()
+    }
+
+    fn words(&self, now: DateTime<Utc>) -> String {
+        words(self, now)
+    }
+
+    fn is_over(&self) -> bool {
+        match self.status {
+            Some(PrStatus::Merged | PrStatus::Closed) => true,
+            Some(PrStatus::Open | PrStatus::Unknown) => false,
+            None => self.phase == Some(PrPhase::Failed),
+        }
+    }
 }
 
 pub(crate) async fn close(
@@ -226,7 +268,7 @@ fn governed(governed: &PullRequestGovernance) -> String {
 }
 
 /// What `describe` says.
-fn words(known: &PullRequestLife) -> String {
+fn words(known: &PullRequestLife, now: DateTime<Utc>) -> String {
     let mut text = String::new();
     let mut line = |what: &str, value: Option<&str>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
@@ -260,7 +302,7 @@ fn words(known: &PullRequestLife) -> String {
     line("Project", known.project.as_ref().map(|project| project.name.as_str()));
     line("Opened by", known.creator.as_deref());
     line("Author at the host", known.author.as_deref());
-    line("Read", known.read_at.map(|at| at.to_rfc3339()).as_deref());
+    line("Read", known.read_at.map(|at| format!("{} ago", age(Some(at), now))).as_deref());
     line("Could not be read", known.read_error.as_deref());
     for (what, value) in known.merging.iter().flat_map(pr_merge::told) {
         line(what, Some(&value));

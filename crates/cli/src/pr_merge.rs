@@ -4,18 +4,20 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use plural_wire::{
-    CancelPullRequestMerge, Client, MergePullRequest, MergeWindow, MergeWindowAttributes, PrMergeMethod,
-    PullRequestLife, PullRequestMergeWish, PullRequestMerging, SyncWindowKind, UpdatePullRequestMergeWindows,
+    CancelPullRequestMerge, Client, ClientError, GetPullRequest, MergePullRequest, MergeWindow,
+    MergeWindowAttributes, PrMergeMethod, PrStatus, PullRequestLife, PullRequestMergeWish,
+    PullRequestMerging, SyncWindowKind, UpdatePullRequestMergeWindows,
 };
 
 use crate::{
-    args::{ConfirmArgs, OutputArgs},
+    args::{ConfirmArgs, OutputArgs, WaitArgs},
     error::CliError,
     key::parse_duration,
     output,
     plain::one_line,
-    pr_life::{find, short},
+    pr_life::{find, short, unmerged},
     terminal::Terminal,
+    wait::{Observed, until},
 };
 
 /// How to merge
@@ -41,38 +43,42 @@ impl From<MethodArg> for PrMergeMethod {
 
 /// Merge a pull request at its git host, with the connection that opened it
 ///
-/// Needs write access to its project. It is merged as long as its head is the given commit, or else the one that you are shown before you
-/// confirm: commits that come meanwhile are not merged unseen. Where it has merge windows and none is open, it is refused, or, with --in-window,
-/// merged when one opens, if it has the same head and you may merge it then.
+/// Needs write access to its project. It is merged only while its head is the given commit, or, without one, the commit that you are shown
+/// before you confirm: later commits are not merged unseen. Outside of its merge windows the merge is refused, or, with --in-window, done when
+/// one opens, if the head is still the same and you still may. With --wait, the command ends when it is merged, or the merge is given up.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr merge 0190b8a2-7c11-7def-8000-0123456789ab
   plural pr merge https://github.com/acme/shop/pull/7 --method squash --head 4f2c1e9a7b21d3c5e6f708192a3b4c5d6e7f8091 --yes
   plural pr merge https://github.com/acme/shop/pull/7 --in-window
+  plural pr merge https://github.com/acme/shop/pull/7 --in-window --wait --timeout 12h
   plural pr merge https://github.com/acme/shop/pull/7 --cancel")]
 pub(crate) struct PrMergeArgs {
     /// Its id or its address
     #[arg(value_name = "PULL-REQUEST")]
     pull_request: String,
 
-    /// How
+    /// How to merge it
     #[arg(long, value_enum, default_value = "merge", value_name = "METHOD")]
     method: MethodArg,
 
-    /// The commit that it merges, all digits of it; else the head as it is recorded
+    /// The commit to merge, all digits of it; by default the head that is recorded
     #[arg(long, value_name = "COMMIT")]
     head: Option<String>,
 
-    /// Where no window of it is open: have it merged when one opens
+    /// If no merge window is open, merge it when one opens
     #[arg(long)]
     in_window: bool,
 
-    /// Forget a merge that waits for a window
-    #[arg(long, conflicts_with_all = ["method", "head", "in_window"])]
+    /// Cancel a merge that waits for a window
+    #[arg(long, conflicts_with_all = ["method", "head", "in_window", "wait"])]
     cancel: bool,
 
     #[command(flatten)]
     confirm: ConfirmArgs,
+
+    #[command(flatten)]
+    wait: WaitArgs,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -81,16 +87,16 @@ pub(crate) struct PrMergeArgs {
 /// What a window does while it is open
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum KindArg {
-    /// It is merged only while this is open
+    /// Merges are allowed only while it is open
     Allow,
-    /// It is not merged while this is open
+    /// Merges are denied while it is open
     Deny,
 }
 
 /// Set when a pull request may be merged
 ///
-/// Needs write access to its project. The window takes the place of those that it has, which are first those of its automation. A merge that
-/// waits does so for this one.
+/// Needs write access to its project. The window replaces all that the pull request has, which it first gets from its automation. A merge that
+/// waits for a window then waits for this one.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr windows https://github.com/acme/shop/pull/7 --schedule '0 22 * * mon-fri' --duration 4h --time-zone Europe/Berlin
@@ -101,11 +107,11 @@ pub(crate) struct PrWindowsArgs {
     #[arg(value_name = "PULL-REQUEST")]
     pull_request: String,
 
-    /// It may be merged at any time
+    /// Remove all windows: it may be merged at any time
     #[arg(long, conflicts_with_all = ["schedule", "duration"], required_unless_present = "schedule")]
     none: bool,
 
-    /// What it does while it is open
+    /// What the window does while it is open
     #[arg(long, value_enum, default_value = "allow", value_name = "KIND")]
     kind: KindArg,
 
@@ -117,7 +123,7 @@ pub(crate) struct PrWindowsArgs {
     #[arg(long, default_value = "1h", value_parser = parse_duration, value_name = "DURATION")]
     duration: Duration,
 
-    /// Name of the time zone that the schedule is meant in
+    /// Time zone of the schedule, by its IANA name
     #[arg(long, default_value = "UTC", value_name = "ZONE")]
     time_zone: String,
 
@@ -126,7 +132,7 @@ pub(crate) struct PrWindowsArgs {
 }
 
 pub(crate) async fn merge(
-    PrMergeArgs { pull_request, method, head, in_window, cancel, confirm, output }: PrMergeArgs,
+    PrMergeArgs { pull_request, method, head, in_window, cancel, confirm, wait, output }: PrMergeArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
@@ -153,6 +159,10 @@ pub(crate) async fn merge(
         in_window: Some(in_window),
     };
     let merged = client.send(&ask).await?;
+    if wait.wait {
+        let merged = until_merged(merged, wait.timeout, client, terminal).await?;
+        return output::item(&merged, &output.output, terminal);
+    }
     if let Some(wish) = waiting(&merged) {
         let due = wish.due_at.map(|at| at.to_rfc3339()).unwrap_or_default();
         terminal.say(format_args!("its merge windows let nothing through now: it is merged at {due}"));
@@ -181,6 +191,49 @@ pub(crate) async fn windows(
         terminal.say(format_args!("{}: {}", what.to_lowercase(), one_line(&value)));
     }
     output::item(&changed, &output.output, terminal)
+}
+
+/// The pull request as it is when it is merged.
+async fn until_merged(
+    asked: PullRequestLife,
+    timeout: Duration,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<PullRequestLife, CliError> {
+    if asked.status == Some(PrStatus::Merged) {
+        return Ok(asked);
+    }
+    let waits = waiting(&asked).is_some();
+    let ask = GetPullRequest { id: asked.id };
+    until("the merge", timeout, terminal, async || {
+        let now = client.send(&ask).await?;
+        Ok::<_, ClientError>(observed(now, waits))
+    })
+    .await
+}
+
+/// How far a merge is; `waits` when it waited for a window as it was asked for.
+fn observed(now: PullRequestLife, waits: bool) -> Observed<PullRequestLife> {
+    match now.status {
+        Some(PrStatus::Merged) => return Observed::Done(now),
+        Some(PrStatus::Closed) => return Observed::Never(unmerged(&now)),
+        Some(PrStatus::Open | PrStatus::Unknown) | None => {}
+    }
+    if !waits {
+        return Observed::NotYet("its host does not say yet that it is merged".to_owned());
+    }
+    let Some(wish) = now.merging.as_ref().and_then(|merging| merging.wish.as_ref()) else {
+        return Observed::Never(CliError::new("somebody cancelled the merge"));
+    };
+    let PullRequestMergeWish { due_at, error, dropped, by: _, head: _, method: _, asked_at: _ } = wish;
+    if let Some(why) = dropped {
+        return Observed::Never(CliError::new(format!("it is not merged any more: {}", one_line(why))));
+    }
+    let due = due_at.map(|at| at.to_rfc3339()).unwrap_or_default();
+    Observed::NotYet(match error {
+        Some(why) => format!("the last try failed, the next one is at {due}: {}", one_line(why)),
+        None => format!("it is merged at {due}"),
+    })
 }
 
 /// The merge that waits for a window.

@@ -58,15 +58,15 @@ struct AskArgs {
     #[command(flatten)]
     answers: AnswerArgs,
 
-    /// Another repository than the automation's, such as acme/shop: one of those that its connection may touch
+    /// Change this repository, such as acme/shop, instead of the automation's: one that its connection may touch
     #[arg(long, value_name = "REPOSITORY")]
     repository: Option<String>,
 }
 
 /// Open a pull request with an automation
 ///
-/// Needs the action pr-create on the automation. Waits until the pull request is open. It is opened in any case: a console that ends goes on
-/// with it once it runs again.
+/// Needs the action pr-create on the automation. Waits until the pull request is open. It is opened even if you interrupt the command: a
+/// console that stops continues when it runs again.
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "trigger",
@@ -82,7 +82,7 @@ pub(crate) struct PrCreateArgs {
     #[command(flatten)]
     ask: AskArgs,
 
-    /// The branch of the pull request; else it has one of its own
+    /// The branch of the pull request; by default the console names it
     #[arg(long, value_name = "BRANCH")]
     branch: Option<String>,
 
@@ -91,12 +91,12 @@ pub(crate) struct PrCreateArgs {
     #[arg(long, value_parser = parse_secret, value_name = "NAME[=@FILE]")]
     secret: Vec<SecretVariable>,
 
-    /// Tick the box of this text, where the automation has boxes. May be given several times. Boxes that are left are asked for; without a
-    /// terminal nothing is opened
+    /// Tick the box with this text, where the automation has boxes. May be given several times. You are asked about the other boxes; without a
+    /// terminal, nothing is opened
     #[arg(long, value_name = "TEXT")]
     confirm: Vec<String>,
 
-    /// Print what is recorded, and do not wait until it is open
+    /// Print the record, and do not wait until the pull request is open
     #[arg(long)]
     no_wait: bool,
 
@@ -110,7 +110,7 @@ pub(crate) struct PrCreateArgs {
 /// How the console knows a request that is sent once more
 #[derive(Debug, Args)]
 pub(crate) struct OnceArgs {
-    /// A name of your own for this request: run again with the same within 24 hours, there is one pull request; else each run is one of its own
+    /// Your own key for this request: repeated with the same key within 24 hours, it opens no second pull request. By default each run has its own key
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
 }
@@ -130,8 +130,8 @@ impl OnceArgs {
 /// Show what a pull request of an automation would change, and write nothing
 ///
 /// Prints the differences as `git apply` takes them. With --plan, prints what they would do to services instead: the agents of their clusters
-/// apply every object that differs as a dry run. You are shown the services that you may see, and nobody else sees your plan but
-/// administrators. It is gone after an hour.
+/// apply every object that differs as a dry run. You see the services that you may see, and only you and administrators see the
+/// plan. It expires after an hour.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr preview add-service --set name=shop
@@ -142,7 +142,7 @@ pub(crate) struct PrPreviewArgs {
     #[command(flatten)]
     ask: AskArgs,
 
-    /// Show what it would do on every cluster, in place of what it changes
+    /// Show what it would do on every cluster, instead of the differences
     #[arg(long)]
     plan: bool,
 

@@ -24,9 +24,9 @@ use crate::{
 
 /// Show what a commit would do on every cluster that it reaches, before it is merged
 ///
-/// The console looks which services of the repository the commit reaches. The agents of their clusters say what a sync would do there:
-/// they apply every object that differs as a dry run, so that policies and limits have their say. Nothing is applied. Needs write access
-/// to the repository; you are shown the services that you may see. Without --watch, the plan is asked for and its id is printed.
+/// The console finds out which services of the repository the commit reaches. The agents of their clusters say what a sync would do there:
+/// they apply every object that differs as a dry run, so that policies and limits apply. Nothing is applied. Needs write access
+/// to the repository; you are shown the services that you may see. Without --watch, the plan is requested and its id is printed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr plan https://git.example.com/acme/apps.git --commit 4f2c1e9 --base main --watch
@@ -36,12 +36,12 @@ pub(crate) struct PrPlanArgs {
     #[arg(value_name = "REPOSITORY")]
     repository: RepositoryKey,
 
-    /// The commit that is planned; also a branch or a tag
+    /// The commit to plan; also a branch or a tag
     #[arg(long, value_name = "COMMIT")]
     commit: String,
 
-    /// The branch that it goes to: only services that follow it are looked at, by what differs from it. Else all services of the repository
-    /// are, by what differs from what they are at
+    /// The branch that it is to be merged into: only services that follow this branch are planned, with what differs from it. By default all
+    /// services of the repository are, with what differs from the commits that they run
     #[arg(long, value_name = "BRANCH")]
     base: Option<String>,
 
@@ -57,11 +57,11 @@ pub(crate) struct PrPlanArgs {
     output: OutputArgs,
 }
 
-/// Plan the services again that an open pull request reaches
+/// Plan again the services that an open pull request reaches
 ///
-/// The console does so by itself, within minutes, once the branch that the pull request goes to has moved to where it would do something else. This
-/// does it at once. Needs write access to the pull request's project; for the commit of a fork, the action approve. Without --watch, the id of the
-/// plan is printed. There is one plan for each repository of the console that the pull request is of.
+/// The console does so by itself, within minutes, when the base branch moves in a way that changes the result. This does it at once.
+/// Needs write access to the pull request's project; for the commit of a fork, the action approve. Without --watch, the id of the
+/// plan is printed. Where the console has the pull request's repository several times, there is a plan for each.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr replan 0190b8a2-7c11-7def-8000-0123456789ab --watch

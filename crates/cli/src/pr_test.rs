@@ -28,8 +28,8 @@ const SEED: &str = "plural pr";
 
 /// Run an automation with answers, on the files of a folder
 ///
-/// Does what a console does, and writes the files in place of opening a pull request. Names of clusters, projects, groups, users and flows
-/// are taken as they are. Where an automation fails, nothing is written and the exit code is 1.
+/// Does what a console does, but writes the files instead of opening a pull request. Names of clusters, projects, groups, users and flows
+/// are accepted as they are. If an automation fails, nothing is written and the exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr test automation.yaml --context answers.yaml --diff
@@ -79,7 +79,7 @@ pub(crate) struct TemplateArgs {
 /// Run automations with the answers of a file of contracts
 ///
 /// Paths in it are relative to its workdir, and that is relative to --dir. With --validate nothing is written, and the exit code
-/// is 1 where a file is not what the automations make of it.
+/// is 1 if a file is not what the automations make of it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr contracts test/contracts.yaml
@@ -104,7 +104,7 @@ struct HowArgs {
     #[arg(long)]
     diff: bool,
 
-    /// Write nothing, and fail where something would change
+    /// Write nothing, and fail if something would change
     #[arg(long)]
     validate: bool,
 

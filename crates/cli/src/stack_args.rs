@@ -103,11 +103,11 @@ pub(crate) struct StackSettingsArgs {
     #[arg(long, value_name = "IMAGE")]
     pub(crate) tool_image: Option<String>,
 
-    /// Whether a plan with changes waits for people
+    /// Whether a plan with changes waits for approval
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     pub(crate) approval: Option<bool>,
 
-    /// How many people have to agree to a plan
+    /// How many people must approve a plan
     #[arg(long, value_name = "N")]
     pub(crate) approvers: Option<u16>,
 
@@ -115,15 +115,15 @@ pub(crate) struct StackSettingsArgs {
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     pub(crate) forbid_self_approval: Option<bool>,
 
-    /// A plan that waits, and its approvals, end after this time: 90m, 24h
+    /// A plan that waits for approval expires after this time, with its approvals: 90m, 24h
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) approval_expiry: Option<Duration>,
 
-    /// Whether, where plans need approval, all commands that somebody runs on demand need it, too
+    /// Whether all commands that somebody runs on demand need approval, too, where plans do
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     pub(crate) command_approval: Option<bool>,
 
-    /// Commands of a run that take longer than this are ended; else one hour
+    /// A command of a run is stopped after this time; by default after one hour
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) step_timeout: Option<Duration>,
 
@@ -137,11 +137,11 @@ pub(crate) struct StackSettingsArgs {
     #[arg(long, value_parser = parse_secret, value_name = "NAME[=@FILE]")]
     pub(crate) secret_env: Vec<SecretVariable>,
 
-    /// File of its runs, with what is in a file here; may be given several times
+    /// File for its runs, with the content of a local file; may be given several times
     #[arg(long, value_parser = parse_file, value_name = "PATH=@FILE")]
     pub(crate) file_content: Vec<(String, PathBuf)>,
 
-    /// JSON or YAML file with the variables that the tool is given, or - for standard input; replaces those before
+    /// JSON or YAML file with the variables for the tool, or - for standard input; replaces all earlier ones
     #[arg(long, value_parser = parse_at, value_name = "@FILE")]
     pub(crate) variables: Option<PathBuf>,
 
@@ -153,7 +153,7 @@ pub(crate) struct StackSettingsArgs {
     #[arg(long, value_name = "COMMAND")]
     pub(crate) apply_command: Vec<String>,
 
-    /// Shell command of a custom stack that takes everything away; may be given several times
+    /// Shell command of a custom stack that destroys everything; may be given several times
     #[arg(long, value_name = "COMMAND")]
     pub(crate) destroy_command: Vec<String>,
 
@@ -177,32 +177,32 @@ pub(crate) struct StackSettingsArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) job_service_account: Option<String>,
 
-    /// In whose name its applies ask the console: your own id, or that of a service account that you may assume; an empty text for nobody
+    /// The user as whom its applies call the console: your own id, or that of a service account that you may assume; an empty text for nobody
     #[arg(long, value_name = "ID")]
     pub(crate) actor: Option<String>,
 
-    /// What its Jobs ask of their node, cpu or memory; may be given several times
+    /// Resource request of its Jobs, cpu or memory; may be given several times
     #[arg(long, value_parser = parse_pair, value_name = "NAME=QUANTITY")]
     pub(crate) job_request: Vec<(String, String)>,
 
-    /// What its Jobs may take, cpu or memory; may be given several times
+    /// Resource limit of its Jobs, cpu or memory; may be given several times
     #[arg(long, value_parser = parse_pair, value_name = "NAME=QUANTITY")]
     pub(crate) job_limit: Vec<(String, String)>,
 
-    /// Stack that this one depends on, name or id, and what it takes from that: outputs, each as a variable of the same name or as
-    /// another one. May be given several times; replaces those before
+    /// Stack that this one depends on, name or id, with the outputs that it takes, each as a variable of the same name or another one.
+    /// May be given several times; replaces all earlier ones
     #[arg(long, value_parser = parse_dependency, value_name = "STACK[:OUTPUT[=VARIABLE],…]")]
     pub(crate) depends_on: Vec<Dependency>,
 
-    /// Depend on no other stack any more
+    /// Remove all dependencies on other stacks
     #[arg(long, conflicts_with = "depends_on")]
     pub(crate) depends_on_none: bool,
 
     #[command(flatten)]
     pub(crate) checks: StackChecksArgs,
 
-    /// JSON or YAML file with further settings, called as the API calls them (StackAttributes), or - for standard input; options
-    /// win over it
+    /// JSON or YAML file with further settings, named as in the API (StackAttributes), or - for standard input; options take
+    /// precedence
     #[arg(long, value_name = "FILE")]
     pub(crate) settings: Option<PathBuf>,
 }

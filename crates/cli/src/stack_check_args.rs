@@ -8,7 +8,7 @@ use crate::{stack_given::Given, stack_policy};
 /// When the clock makes runs, and what checks plans
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct StackChecksArgs {
-    /// When the clock makes runs, in cron's five fields; an empty text ends the schedule
+    /// Schedule of runs, in cron's five fields; an empty text ends it
     #[arg(long, value_name = "CRONTAB")]
     pub(crate) cron: Option<String>,
 
@@ -16,19 +16,19 @@ pub(crate) struct StackChecksArgs {
     #[arg(long, requires = "cron", value_name = "ZONE")]
     pub(crate) cron_time_zone: Option<String>,
 
-    /// When the clock looks for drift, in cron's five fields; an empty text ends the schedule
+    /// Schedule of drift checks, in cron's five fields; an empty text ends it
     #[arg(long, value_name = "CRONTAB")]
     pub(crate) drift_cron: Option<String>,
 
-    /// Time zone of the looks for drift, by its IANA name; an empty text for UTC
+    /// Time zone of the drift checks, by its IANA name; an empty text for UTC
     #[arg(long, value_name = "ZONE")]
     pub(crate) drift_time_zone: Option<String>,
 
-    /// What checks its plans, besides the rules of its project; `none` takes its policy away
+    /// What checks its plans, besides the rules of its project; `none` removes its policy
     #[arg(long, value_enum, value_name = "ENGINE")]
     pub(crate) policy: Option<PolicyKind>,
 
-    /// Findings that are worse refuse a plan: NONE, LOW, MEDIUM, HIGH, CRITICAL; else all that deny do
+    /// Findings worse than this refuse a plan: NONE, LOW, MEDIUM, HIGH, CRITICAL; by default every denial does
     #[arg(long, requires = "policy", value_parser = stack_policy::parse_severity, value_name = "SEVERITY")]
     pub(crate) policy_max_severity: Option<Severity>,
 

@@ -73,7 +73,7 @@ pub(crate) struct StackDefinitionSettingsArgs {
     #[arg(long, value_name = "COMMAND")]
     pub(crate) apply_command: Vec<String>,
 
-    /// Shell command that takes everything away; may be given several times
+    /// Shell command that destroys everything; may be given several times
     #[arg(long, value_name = "COMMAND")]
     pub(crate) destroy_command: Vec<String>,
 
@@ -82,14 +82,14 @@ pub(crate) struct StackDefinitionSettingsArgs {
     #[arg(long, value_parser = parse_hook, value_name = "STAGE=COMMAND")]
     pub(crate) hook: Vec<(String, String)>,
 
-    /// Take all hooks away
+    /// Remove all hooks
     #[arg(long, conflicts_with = "hook")]
     pub(crate) no_hooks: bool,
 }
 
 /// Create a definition of stacks
 ///
-/// A custom stack names it with `plural cd stacks create --definition`, and has no commands of its own then.
+/// A custom stack names it with `plural cd stacks create --definition`, and then has no commands of its own.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stack-definitions create dns --tool-image registry.example.com/dns --plan-command './dns diff' \\
@@ -125,8 +125,8 @@ pub(crate) struct StackDefinitionDescribeArgs {
 
 /// Change a definition of stacks; options that you leave out keep their value
 ///
-/// A change of what its stacks run makes each of them plan again that is not paused. --plan-command and --apply-command replace both;
-/// --destroy-command and --hook replace those of before.
+/// After a change of what its stacks run, each of them that is not paused plans again. --plan-command and --apply-command replace both;
+/// --destroy-command and --hook replace the earlier ones.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stack-definitions update dns --tool-version v2

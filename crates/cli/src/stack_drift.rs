@@ -2,11 +2,11 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use clap::Args;
 use plural_wire::{
-    CheckStackDrift, Client, GetStackDrift, ListStackDrift, PAGE_SIZE, StackDriftAction, StackDriftField,
-    StackDriftStatus, StackDriftSummary, StackDriftedResource, StackStatus, all_pages,
+    CheckStackDrift, Client, ClientError, GetStackDrift, ListStackDrift, PAGE_SIZE, StackDriftAction,
+    StackDriftField, StackDriftStatus, StackDriftSummary, StackDriftedResource, StackStatus, all_pages,
 };
 use serde::Serialize;
 
@@ -18,16 +18,19 @@ use crate::{
     plain::one_line,
     stack_runs, stacks,
     terminal::Terminal,
+    watch::{Described, watch_one},
 };
 
 /// Show drift of a stack: what something other than its tool changed
 ///
 /// Shows the result of the last check; with --now, the agent checks first. With --exit-code, the exit code is 0 without drift, 2 with
-/// drift, and 1 when it is unknown: the newest check failed, or there was none.
+/// drift, and 1 when it is unknown: the newest check failed, or there was none. With --watch, the result is printed again whenever a check
+/// changes it, until you interrupt the command.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks drift network
   plural cd stacks drift network --now --exit-code
+  plural cd stacks drift network --watch
   plural cd stacks drift network -o json")]
 pub(crate) struct StackDriftArgs {
     /// The stack: its name or id
@@ -46,6 +49,10 @@ pub(crate) struct StackDriftArgs {
     #[arg(long)]
     pub(crate) exit_code: bool,
 
+    /// Keep running and print what changes
+    #[arg(short, long, conflicts_with = "exit_code")]
+    pub(crate) watch: bool,
+
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -59,7 +66,7 @@ struct Known {
 }
 
 pub(crate) async fn run(
-    StackDriftArgs { stack, now, timeout, exit_code, output }: StackDriftArgs,
+    StackDriftArgs { stack, now, timeout, exit_code, watch, output }: StackDriftArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
@@ -71,34 +78,55 @@ pub(crate) async fn run(
             return Err(stack_runs::failure(&run));
         }
     }
-    let summary = client.send(&GetStackDrift { id: stack.id.clone() }).await?;
-    let list = |after| ListStackDrift { id: stack.id.clone(), after, first: PAGE_SIZE };
-    let drift: Vec<StackDriftedResource> = all_pages(client, list).await?;
-    let known = Known { summary, drift };
-    output::described(&known, &stack, &output.output, terminal, || words(&known))?;
+    let known = known_of(&stack.id, client).await?;
+    if watch {
+        let look = async || known_of(&stack.id, client).await;
+        return watch_one(known, &output.output, terminal, look).await.map(drop);
+    }
+    output::described(&known, &stack, &output.output, terminal, || known.words(Utc::now()))?;
     if exit_code { verdict(&known.summary) } else { Ok(()) }
+}
+
+async fn known_of(id: &str, client: &Client) -> Result<Known, ClientError> {
+    let summary = client.send(&GetStackDrift { id: id.to_owned() }).await?;
+    let list = |after| ListStackDrift { id: id.to_owned(), after, first: PAGE_SIZE };
+    let drift: Vec<StackDriftedResource> = all_pages(client, list).await?;
+    Ok(Known { summary, drift })
+}
+
+impl Described for Known {
+    fn named(&self) -> String {
+        format!("stack/{}", self.summary.name)
+    }
+
+    fn words(&self, now: DateTime<Utc>) -> String {
+        words(self, now)
+    }
+
+    /// There is always a next check.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// What a script asks for.
 fn verdict(summary: &StackDriftSummary) -> Result<(), CliError> {
     let error = summary.drift_check.as_ref().and_then(|check| check.error.as_deref());
     if let Some(error) = error {
-        return Err(CliError::new(format!("the newest look for drift failed: {}", one_line(error)))
-            .hint(format!("`plural cd stacks drift {} --now` looks again", one_line(&summary.name))));
+        return Err(CliError::new(format!("the newest drift check failed: {}", one_line(error)))
+            .hint(format!("`plural cd stacks drift {} --now` checks again", one_line(&summary.name))));
     }
     match summary.drift_status {
         StackDriftStatus::InSync => Ok(()),
         StackDriftStatus::Drifted => Err(CliError::answer(2)),
-        StackDriftStatus::Unchecked | StackDriftStatus::Unknown => Err(CliError::new(format!(
-            "nobody has looked for drift of stack {} yet",
-            one_line(&summary.name)
-        ))
-        .hint("--now looks")),
+        StackDriftStatus::Unchecked | StackDriftStatus::Unknown => {
+            Err(CliError::new(format!("no drift check of stack {} has run yet", one_line(&summary.name)))
+                .hint("--now runs one"))
+        }
     }
 }
 
-fn words(known: &Known) -> String {
-    let now = Utc::now();
+fn words(known: &Known, now: DateTime<Utc>) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
         let name = if name.is_empty() { String::new() } else { format!("{name}:") };
@@ -117,7 +145,7 @@ fn words(known: &Known) -> String {
                 format!("{resources}; the first was found {} ago", age(*drifted_at, now))
             }
             StackDriftStatus::InSync => "none".to_owned(),
-            StackDriftStatus::Unchecked => "nobody has looked yet; --now does".to_owned(),
+            StackDriftStatus::Unchecked => "no check has run yet; --now runs one".to_owned(),
             StackDriftStatus::Unknown => "unknown to this program".to_owned(),
         },
     );

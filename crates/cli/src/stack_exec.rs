@@ -19,12 +19,12 @@ use crate::{
 
 /// Run a command of your own in the environment of a stack
 ///
-/// Needs the action stack-exec. The command runs where the stack's runs do, on its newest commit, with its variables and files, behind
+/// Needs the action stack-exec. The command runs where the stack's runs do, on its newest commit, with its variables and files, after
 /// the tool's `init`. It reads the stack's state; it writes it only where you may write the stack, and, where the stack asks for approval,
-/// with --approve and when people agreed. No shell reads it: `-- sh -c 'one | two'` asks for one. Readers of the stack and the audit log
+/// with --approve and once it is approved. No shell interprets it: `-- sh -c 'one | two'` asks for one. Readers of the stack and the audit log
 /// see its words: name secret variables, and do not write their values.
 ///
-/// Prints what it prints and ends with its exit code.
+/// Prints its output and ends with its exit code.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks exec network -- tofu state list

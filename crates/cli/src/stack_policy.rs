@@ -42,7 +42,7 @@ enum StackPolicyCommand {
 
 /// Check a plan against rules in Rego locally, without a console
 ///
-/// Says what a console would: exit code 0 where the plan is let through, 1 where it is refused or cannot be checked.
+/// Decides as a console would: exit code 0 if the plan is accepted, 1 if it is refused or cannot be checked.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tofu show -json plan.bin > plan.json
@@ -57,7 +57,7 @@ struct StackPolicyTestArgs {
     #[arg(long, value_name = "FILE")]
     plan: PathBuf,
 
-    /// Findings that are worse refuse the plan: NONE, LOW, MEDIUM, HIGH, CRITICAL; else all that deny do
+    /// Findings worse than this refuse the plan: NONE, LOW, MEDIUM, HIGH, CRITICAL; by default every denial does
     #[arg(long, value_parser = parse_severity, value_name = "SEVERITY")]
     max_severity: Option<Severity>,
 
@@ -126,7 +126,7 @@ pub(crate) fn run(
 /// Check the plans of all stacks of a project against rules in Rego
 ///
 /// Replaces the rules of the project. Whatever they deny is refused in all of its stacks, also by those who write a stack. Plans that wait
-/// for approval were checked by those before, and have to be made again.
+/// for approval were checked with the earlier rules, and have to be made again.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd projects stack-rules shop --dir policies

@@ -87,7 +87,7 @@ pub(crate) struct StackRunsArgs {
     #[arg(value_name = "STACK")]
     pub(crate) stack: String,
 
-    /// Also plans of pull requests, looks for drift, and commands
+    /// Also plans of pull requests, drift checks, and commands
     #[arg(long)]
     pub(crate) all: bool,
 
@@ -100,15 +100,23 @@ pub(crate) struct StackRunsArgs {
 }
 
 /// Show a run: its steps, its plan, who approved it, why it failed
+///
+/// With --watch, it is printed again whenever it changes, until it is over. The exit code is then 0 if it succeeded, and 1 if it failed or
+/// was cancelled.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks run network      # the newest one
   plural cd stacks run network/12   # by its number
+  plural cd stacks run network --watch
   plural cd stacks run 0190b8a2-7c11-7def-8000-0123456789ab -o json")]
 pub(crate) struct StackRunArgs {
     /// The run: STACK/NUMBER, its id, or a stack, for its newest one
     #[arg(value_name = "RUN")]
     pub(crate) run: String,
+
+    /// Keep running and print what changes, until the run is over
+    #[arg(short, long)]
+    pub(crate) watch: bool,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -162,7 +170,7 @@ pub(crate) struct StackRejectArgs {
     #[arg(value_name = "RUN")]
     pub(crate) run: String,
 
-    /// Why, for whoever made it
+    /// The reason, for whoever started it
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
 
@@ -209,7 +217,7 @@ pub(crate) struct StackRestartArgs {
 
 /// Print the outputs of a stack
 ///
-/// Values that the tool calls sensitive are for those who may read the state.
+/// Values that the tool marks as sensitive are shown only to those who may read the state.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks outputs network
@@ -220,7 +228,7 @@ pub(crate) struct StackOutputsArgs {
     #[arg(value_name = "STACK")]
     pub(crate) stack: String,
 
-    /// Only the value of this one
+    /// Print only the value of this output
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
 

@@ -23,7 +23,7 @@ use crate::{
     stacks,
     terminal::Terminal,
     wait::{Observed, until},
-    watch::watch,
+    watch::{Described, watch, watch_one},
 };
 
 const NO_RUNS: &str = "no runs yet; `plural cd stacks trigger STACK` makes one";
@@ -198,12 +198,18 @@ pub(crate) async fn waiting(
 }
 
 pub(crate) async fn describe(
-    StackRunArgs { run, output }: StackRunArgs,
+    StackRunArgs { run, watch: watching, output }: StackRunArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let known = find(&run, client).await?;
-    output::described(&known, &known.run, &output.output, terminal, || words(&known))
+    if !watching {
+        return output::described(&known, &known.run, &output.output, terminal, || known.words(Utc::now()));
+    }
+    let id = known.run.id.clone();
+    let look = async || client.send(&GetStackRun { id: id.clone() }).await;
+    let ended = watch_one(known, &output.output, terminal, look).await?.run;
+    if ended.status == StackStatus::Successful { Ok(()) } else { Err(failure(&ended)) }
 }
 
 pub(crate) async fn plan(
@@ -451,7 +457,6 @@ fn print(plan: Option<&StackRunPlanText>, terminal: &mut Terminal<'_>) -> Result
     Ok(())
 }
 
-/// All that is known of a run.
 /// `refuses, HIGH: databases stay (aws_db_instance.main)`.
 fn violation_in_words(violation: &StackPolicyViolation) -> String {
     let does = if violation.refuses { "refuses" } else { "warns" };
@@ -471,8 +476,22 @@ fn cost_in_words(cost: &StackRunCost) -> String {
     format!("{monthly} {} a month{more}", cost.currency)
 }
 
-fn words(known: &StackRunDetails) -> String {
-    let now = Utc::now();
+impl Described for StackRunDetails {
+    fn named(&self) -> String {
+        self.run.name()
+    }
+
+    fn words(&self, now: DateTime<Utc>) -> String {
+        words(self, now)
+    }
+
+    fn is_over(&self) -> bool {
+        is_over(self.run.status)
+    }
+}
+
+/// All that is known of a run.
+fn words(known: &StackRunDetails, now: DateTime<Utc>) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
         let name = format!("{name}:");

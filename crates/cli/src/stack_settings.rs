@@ -57,7 +57,7 @@ pub(crate) struct StackDefaultsArgs {
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
 
-    /// Say nothing any more
+    /// Remove all of these defaults
     #[arg(
         long,
         conflicts_with_all = [
@@ -70,9 +70,9 @@ pub(crate) struct StackDefaultsArgs {
 
 /// Show or set the defaults of the stacks of a project
 ///
-/// Without an option it is shown. With some, they replace all that was said before: what is not named is not said. A stack's own counts
-/// before its project's, and that before the installation's (`plural cd settings stacks`), field by field; labels, annotations and quantities are
-/// merged by name. It counts for runs that are made from then on. What the limits of the project do not allow is refused.
+/// Without options, the defaults are shown. Options replace all earlier defaults: those that you leave out are unset. A stack's own settings take
+/// precedence over its project's, and these over the installation's (`plural cd settings stacks`), field by field; labels, annotations and
+/// quantities are merged by name. They apply to runs that are created from then on. What the limits of the project do not allow is refused.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd projects stack-settings shop
@@ -107,8 +107,8 @@ pub(crate) enum SettingsCommand {
 
 /// Show or set the defaults of all stacks
 ///
-/// Without an option it is shown. With some, they replace all that was said before: what is not named is not said. Administrators of the
-/// installation set it; it counts for runs that are made from then on. The limits of each project hold all the same.
+/// Without options, the defaults are shown. Options replace all earlier defaults: those that you leave out are unset. Administrators of the
+/// installation set them; they apply to runs that are created from then on. The limits of each project still apply.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd settings stacks

@@ -53,7 +53,7 @@ pub(crate) struct StateListArgs {
     pub(crate) output: ListOutputArgs,
 }
 
-/// Show the resources of a state: addresses, types, and what each needs; no values
+/// Show the resources of a state: addresses, types and dependencies, without values
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks state show network
@@ -71,7 +71,7 @@ pub(crate) struct StateShowArgs {
     pub(crate) output: ListOutputArgs,
 }
 
-/// Show what differs between two versions: addresses and names of attributes, no values
+/// Show what differs between two versions: addresses and names of attributes, without values
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks state diff network 41 42")]
@@ -118,7 +118,7 @@ pub(crate) struct StatePullArgs {
 
 /// Make an earlier or a rejected version the state, under the next serial
 ///
-/// Needs the action state-write. Refused while the state is locked. Plans that were made before do not fit any more.
+/// Needs the action state-write. Refused while the state is locked. Plans that were made before can no longer be applied.
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "accept",
@@ -154,7 +154,7 @@ pub(crate) struct StateUnlockArgs {
     #[arg(value_name = "STACK")]
     pub(crate) stack: String,
 
-    /// The id of the lock; else the one that there is
+    /// The id of the lock; by default the one that is held
     #[arg(value_name = "LOCK")]
     pub(crate) lock: Option<String>,
 

@@ -8,11 +8,11 @@ use crate::{key::parse_pair, stack_given::Given};
 /// By what a stack is grouped and found
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct StackTagsArgs {
-    /// Tag by which it is grouped and found; may be given several times. Replaces those before
+    /// Tag by which it is grouped and found; may be given several times. Replaces all earlier tags
     #[arg(long = "tag", value_parser = parse_pair, value_name = "NAME=VALUE")]
     pub(crate) tags: Vec<(String, String)>,
 
-    /// Have no tags any more
+    /// Remove all tags
     #[arg(long, conflicts_with = "tags")]
     pub(crate) tag_none: bool,
 }

@@ -90,7 +90,7 @@ pub(crate) struct StackListArgs {
     #[arg(long, value_name = "PROJECT")]
     pub(crate) project: Option<String>,
 
-    /// Only those with this tag; given several times: with all of them
+    /// Only those with this tag; if given several times, those with all of them
     #[arg(long = "tag", value_parser = parse_pair, value_name = "NAME=VALUE")]
     pub(crate) tags: Vec<(String, String)>,
 
@@ -104,7 +104,7 @@ pub(crate) struct StackListArgs {
 
 /// Create a stack: infrastructure as code that runs in a cluster
 ///
-/// Without --repository the stack has a state and no runs: `plural cd stacks gen-backend` says to Terraform and OpenTofu where it is.
+/// Without --repository the stack has a state and no runs: `plural cd stacks gen-backend` writes the backend configuration for your tool.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks create network --project shop   # a state, for a tool that somebody runs elsewhere
@@ -121,11 +121,11 @@ pub(crate) struct StackCreateArgs {
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
 
-    /// Where it belongs: a project's name or id; else the default one
+    /// Project that it belongs to: name or id; else the default one
     #[arg(long, value_name = "PROJECT")]
     pub(crate) project: Option<String>,
 
-    /// What keeps it
+    /// The tool that manages it
     #[arg(long = "type", value_enum, default_value_t = StackKind::Terraform, value_name = "TYPE")]
     pub(crate) kind: StackKind,
 
@@ -159,7 +159,7 @@ pub(crate) struct StackDescribeArgs {
 
 /// Change a stack; options that you leave out keep their value
 ///
-/// A change of what its runs are made from makes a run, unless the stack is paused.
+/// A change of what its runs are made from starts a run, unless the stack is paused.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks update network --name core-network
@@ -183,7 +183,7 @@ pub(crate) struct StackUpdateArgs {
     #[arg(long, value_name = "BOOL")]
     pub(crate) protect: Option<bool>,
 
-    /// Whether neither commits nor changes make runs
+    /// Whether it is paused: commits and changes start no runs
     #[arg(long, value_name = "BOOL")]
     pub(crate) paused: Option<bool>,
 
@@ -199,8 +199,8 @@ pub(crate) struct StackUpdateArgs {
 
 /// Destroy the resources of a stack, then delete the stack
 ///
-/// A run plans the destruction, and waits for approval where the stack asks for it; `restore` takes the deletion back until then. A
-/// stack without a repository is forgotten, as `detach` does.
+/// A run plans the destruction, and waits for approval where the stack asks for it; until then, `restore` cancels the deletion. A stack
+/// without a repository is deleted and nothing is destroyed, as with `detach`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks delete network
@@ -220,7 +220,7 @@ pub(crate) struct StackDeleteArgs {
 /// What becomes of what needs the stack
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct DependentsArgs {
-    /// Delete it although other stacks depend on it, or services or contexts import its outputs: they are left without what they take
+    /// Delete it even if other stacks depend on it, or services or contexts import its outputs, which they then lack
     #[arg(long)]
     pub(crate) leave_dependents: bool,
 }
@@ -243,7 +243,7 @@ impl DependentsArgs {
 
 /// Delete a stack with all versions of its state, without destroying its resources
 ///
-/// What the state knows of stays where it is, and nothing knows of it any more. Export the state first.
+/// The resources in its state stay, and nothing manages them any more. Save the state first: `plural cd stacks state pull`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks detach network

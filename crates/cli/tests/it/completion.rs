@@ -80,6 +80,50 @@ async fn names_are_those_of_the_console() {
 }
 
 #[tokio::test]
+async fn names_of_stacks_automations_governances_and_connections_are_offered() {
+    let stack = json!({"id": ID, "name": "network", "type": "TERRAFORM", "protect": false, "paused": false});
+    let automation = json!({
+        "id": ID, "name": "add-service", "role": null, "title": "Add it", "message": "Adds it", "identifier": null, "branch": null,
+        "documentation": null, "insertedAt": null, "updatedAt": null, "project": null, "configuration": [],
+    });
+    let governance = json!({
+        "id": ID, "name": "board", "type": "WEBHOOK", "insertedAt": null, "updatedAt": null,
+        "configuration": {"webhook": {"url": "https://board.example.com", "signed": true}},
+        "connection": {"id": ID, "name": "approver"}, "project": null,
+    });
+    let connection = json!({
+        "id": ID, "name": "forge", "type": "GITEA", "default": true, "owner": "acme", "username": null,
+        "baseUrl": "https://git.example.com", "apiUrl": null, "repositories": ["acme/*"], "hasToken": true,
+        "hasSigningKey": false, "hasSshKey": false, "knownHosts": null, "hasProxy": false, "insertedAt": null, "updatedAt": null,
+        "github": null, "azure": null, "bitbucketDatacenter": null, "project": null,
+    });
+    let server = Server::start()
+        .await
+        .data("ListInfrastructureStacks", "infrastructureStacks", &page(&[stack]))
+        .data("ListPrAutomations", "prAutomations", &page(&[automation]))
+        .data("ListPrGovernances", "prGovernances", &page(&[governance]))
+        .data("ListScmConnections", "scmConnections", &page(&[connection]));
+    let login = [("PLURAL_CONSOLE_TOKEN", "console-test"), ("PLURAL_CONSOLE_URL", server.url.as_str())];
+    for (line, name) in [
+        ("plural cd stacks drift n", "network"),
+        ("plural cd stacks run n", "network"),
+        ("plural pr create a", "add-service"),
+        ("plural pr upgrade --automation a", "add-service"),
+        ("plural pr automations update add-service --governance b", "board"),
+        ("plural pr governance describe b", "board"),
+        ("plural pr automations update add-service --connection f", "forge"),
+        ("plural cd scm-connections describe f", "forge"),
+    ] {
+        // Nothing is offered where an answer takes its time: the next tab asks again.
+        let patience = std::time::Duration::from_secs(30);
+        let names = plural_testkit::eventually(patience, async || {
+            Some(offered(line, &login).await).filter(|names| !names.is_empty())
+        });
+        assert_eq!(names.await, [name], "{line}");
+    }
+}
+
+#[tokio::test]
 async fn without_a_console_nothing_is_offered_and_soon() {
     let home = tempfile::tempdir().unwrap();
     let home = ("HOME", home.path().to_str().unwrap());

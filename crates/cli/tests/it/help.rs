@@ -120,7 +120,7 @@ async fn a_command_line_that_makes_no_sense_ends_with_2_on_stderr() {
 /// What ends something that does not come back asks first, and a script says `--yes`.
 #[test]
 fn what_does_not_come_back_is_asked_about() {
-    const ENDS: [&str; 24] = [
+    const ENDS: [&str; 25] = [
         "close",
         "merge",
         "release",
@@ -145,6 +145,7 @@ fn what_does_not_come_back_is_asked_about() {
         "unregister",
         "untie",
         "apply",
+        "upgrade",
     ];
     // What is taken away here is given back by the command beside it.
     const UNDONE: [&str; 3] = ["cd access revoke", "cd services release", "cd stacks restore"];

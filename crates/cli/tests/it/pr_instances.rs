@@ -140,7 +140,14 @@ async fn an_upgrade_is_asked_with_answers_and_a_dry_run_writes_nothing() {
     let told = person.run("pr upgrade --automation add-service --dry-run").await;
     assert!(told.code == 0 && told.err.contains("1 would be upgraded"), "{}", told.err);
     assert!(server.asked("UpgradePrInstances").is_empty());
-    let told = person.run("pr upgrade --automation add-service").await;
+    let unasked = person.run("pr upgrade --automation add-service").await;
+    assert_eq!(unasked.code, 2, "{}", unasked.err);
+    let asks = "open up to 1 pull request to upgrade what";
+    assert!(unasked.err.contains(asks) && unasked.err.contains("--yes"), "{}", unasked.err);
+    let declined = Person::of(&server.url).answering("n\n").run("pr upgrade --automation add-service").await;
+    assert!(declined.code == 1 && declined.err.contains("nothing was changed"), "{}", declined.err);
+    assert!(server.asked("UpgradePrInstances").is_empty());
+    let told = person.run("pr upgrade --automation add-service --yes").await;
     assert_eq!(told.code, 1, "{}", told.err);
     assert!(told.out.contains("region needs an answer"), "{}", told.out);
     assert!(told.err.contains("1 of 2 were not upgraded"), "{}", told.err);
@@ -149,8 +156,27 @@ async fn an_upgrade_is_asked_with_answers_and_a_dry_run_writes_nothing() {
     let all = person.run("pr upgrade --automation add-service --dry-run --plan").await;
     assert_eq!(all.code, 2, "a plan is of one: {}", all.err);
 
+    let one = person.run(&format!("pr upgrade {ID} --yes")).await;
+    assert_eq!(one.code, 2, "one is not asked about: {}", one.err);
     assert_eq!(person.run("pr upgrade").await.code, 2, "one or all of an automation");
     assert_eq!(person.run(&format!("pr upgrade {ID} --automation add-service")).await.code, 2);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_about_an_upgrade_of_nothing() {
+    let automation = json!({
+        "id": ID, "name": "add-service", "role": null, "title": "Add it", "message": "Adds it", "identifier": null, "branch": null,
+        "documentation": null, "insertedAt": null, "updatedAt": null, "project": null, "configuration": [],
+    });
+    let none = json!({"pageInfo": {"hasNextPage": false, "endCursor": null}, "edges": []});
+    let server = Server::start().await.data("GetPrAutomation", "prAutomation", &automation).data(
+        "ListPrInstances",
+        "prInstances",
+        &none,
+    );
+    let told = Person::of(&server.url).run("pr upgrade --automation add-service").await;
+    assert!(told.code == 0 && told.err.contains("of the newest version"), "{told:?}");
+    assert!(server.asked("UpgradePrInstances").is_empty());
 }
 
 #[tokio::test]

@@ -150,6 +150,72 @@ async fn a_merge_waits_for_a_window_and_is_cancelled() {
     assert_eq!(both.code, 2, "{}", both.err);
 }
 
+/// A console where a merge waits for a window, and that tells this of the pull request, one look after the other.
+async fn merging(looks: &[&Value]) -> Server {
+    let server = Server::start().await.data("MergePullRequest", "mergePullRequest", &waiting());
+    looks.iter().fold(server, |server, look| server.data("GetPullRequest", "pullRequest", look))
+}
+
+#[tokio::test]
+async fn a_merge_is_waited_for_until_it_is_done_or_dropped() {
+    let (mut merged, mut dropped) = (known(), waiting());
+    merged["status"] = json!("MERGED");
+    dropped["merging"]["wish"]["dropped"] = json!("its head is another now");
+    let line = format!("pr merge {ID} --in-window --wait --yes");
+    let server = merging(&[&known(), &waiting(), &merged]).await;
+    let done = Person::of(&server.url).run(&line).await;
+    assert!(done.code == 0 && done.out.contains("MERGED"), "{done:?}");
+    assert!(done.err.contains("it is merged at 2026-11-23T21:00:00+00:00"), "{done:?}");
+    let server = merging(&[&known(), &dropped]).await;
+    let never = Person::of(&server.url).run(&line).await;
+    assert!(never.code == 1 && never.err.contains("its head is another now"), "{never:?}");
+    let server = merging(&[&known()]).await;
+    let cancelled = Person::of(&server.url).run(&line).await;
+    assert!(cancelled.code == 1 && cancelled.err.contains("somebody cancelled"), "{cancelled:?}");
+    let server = merging(&[&known(), &waiting()]).await;
+    let person = Person::of(&server.url);
+    let late = person.run(&format!("{line} --timeout 1s")).await;
+    assert!(late.code == 1 && late.err.contains("timed out after 1 s waiting for the merge"), "{late:?}");
+    for odd in ["--timeout 5m", "--cancel --wait"] {
+        assert_eq!(person.run(&format!("pr merge {ID} --yes {odd}")).await.code, 2, "{odd}");
+    }
+    // What is merged at once is not waited for.
+    let server = Server::start().await.data("GetPullRequest", "pullRequest", &known()).data(
+        "MergePullRequest",
+        "mergePullRequest",
+        &merged,
+    );
+    let done = Person::of(&server.url).run(&format!("pr merge {ID} --wait --yes")).await;
+    assert!(done.code == 0 && done.out.contains("MERGED"), "{done:?}");
+    assert_eq!(server.asked("GetPullRequest").len(), 1);
+}
+
+#[tokio::test]
+async fn one_is_watched_until_it_is_merged_or_closed() {
+    let (mut read, mut merged, mut closed, mut failed) = (known(), known(), known(), known());
+    // Read again, and nothing came of it.
+    read["readAt"] = json!("2026-01-01T00:05:00Z");
+    merged["status"] = json!("MERGED");
+    closed["status"] = json!("CLOSED");
+    (failed["status"], failed["phase"], failed["error"]) =
+        (Value::Null, json!("FAILED"), json!("no such branch"));
+    let server = Server::start()
+        .await
+        .data("GetPullRequest", "pullRequest", &known())
+        .data("GetPullRequest", "pullRequest", &read)
+        .data("GetPullRequest", "pullRequest", &merged);
+    let watched = Person::of(&server.url).run(&format!("pr describe {ID} --watch")).await;
+    assert_eq!(watched.code, 0, "{watched:?}");
+    let statuses: Vec<&str> = watched.out.lines().filter(|line| line.starts_with("Status: ")).collect();
+    assert_eq!(statuses, ["Status: OPEN", "Status: MERGED"], "{watched:?}");
+    for (ended, why) in [(closed, "was closed without a merge"), (failed, "was not opened: no such branch")] {
+        let server = Server::start().await.data("GetPullRequest", "pullRequest", &ended);
+        let watched = Person::of(&server.url).run(&format!("pr describe {ID} --watch -o json")).await;
+        assert!(watched.code == 1 && watched.err.contains(why), "{watched:?}");
+        assert_eq!(watched.out.lines().count(), 1, "{watched:?}");
+    }
+}
+
 #[tokio::test]
 async fn one_gets_another_window_or_none() {
     let server =

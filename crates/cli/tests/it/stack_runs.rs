@@ -218,6 +218,29 @@ async fn runs_are_found_by_number_id_and_stack() {
 }
 
 #[tokio::test]
+async fn a_run_is_watched_until_it_is_over() {
+    let (running, over) = (run("RUNNING", &Value::Null), run("SUCCESSFUL", &plan()));
+    let server = server(&running)
+        .await
+        .data("GetStackRun", "stackRun", &running)
+        .data("GetStackRun", "stackRun", &running)
+        .data("GetStackRun", "stackRun", &over);
+    let done = Person::of(&server.url).run("cd stacks run network --watch -o json").await;
+    assert_eq!(done.code, 0, "{done:?}");
+    let statuses: Vec<Value> =
+        done.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["status"].clone()).collect();
+    assert_eq!(statuses, [json!("RUNNING"), json!("SUCCESSFUL")]);
+    for (status, word) in [("FAILED", "failed: the provider is missing"), ("CANCELLED", "cancelled")] {
+        let mut ended = run(status, &Value::Null);
+        ended["error"] = json!("the provider is missing");
+        let server = self::server(&ended).await.data("GetStackRun", "stackRun", &ended);
+        let done = Person::of(&server.url).run("cd stacks run network --watch").await;
+        assert!(done.code == 1 && done.err.contains(word), "{done:?}");
+        assert!(done.out.contains(status) && done.err.contains("stacks logs network/12"), "{done:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_ends_or_destroys_asks_first() {
     let waiting = run("PENDING_APPROVAL", &plan());
     let server = server(&waiting)
@@ -316,4 +339,17 @@ async fn drift_is_looked_for_shown_and_told_to_scripts() {
         let done = Person::of(&server.url).run("cd stacks drift network --exit-code").await;
         assert_eq!(done.code, code, "{done:?}");
     }
+
+    // Watched, it is told again when a check changes it, as long as the stack is there.
+    let server = self::server(&made)
+        .await
+        .data("GetStackDrift", "infrastructureStack", &standing("IN_SYNC", Value::Null))
+        .data("GetStackDrift", "infrastructureStack", &standing("DRIFTED", Value::Null))
+        .error("GetStackDrift", "NOT_FOUND", "could not find resource")
+        .data("ListStackDrift", "infrastructureStack", &json!({"drift": page(&[])}));
+    let person = Person::of(&server.url);
+    let watched = person.run("cd stacks drift network --watch -o jsonpath={.driftStatus}").await;
+    assert_eq!((watched.code, watched.out.as_str()), (1, "IN_SYNC\nDRIFTED\n"), "{watched:?}");
+    assert!(watched.err.contains("stack/network is gone"), "{watched:?}");
+    assert_eq!(person.run("cd stacks drift network --watch --exit-code").await.code, 2);
 }

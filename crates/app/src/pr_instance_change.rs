@@ -491,7 +491,9 @@ impl App {
         let may_be_newer = spec.creates.templates.iter().any(|template| !template.external)
             || was.version.parts.as_ref().map_or(spec.takes_parts(), |was| *was != parts);
         let is_same = digest == was.version.digest && answers == change.answers && ask.secrets.is_empty();
-        if is_same && !may_be_newer {
+        // Values that no cluster had in time are asked for once more.
+        if is_same && !may_be_newer && Box::pin(self.pr_secret_stands(automation, instance, &answers)).await?
+        {
             return Err(Error::conflict("the instance is of the newest version already, with these answers"));
         }
         let version = PrVersion {

@@ -519,10 +519,7 @@ pub(crate) async fn insert_in_tx(tx: &impl ConnectionTrait, new: &NewPrSecret) -
     Ok(())
 }
 
-/// When that of an upgrade was asked for: after all of its instance, whatever the clocks of consoles say. Who asks holds the instance.
-///
-/// # Errors
-/// [`Error::Conflict`] where the newest one is not the one that was looked at.
+/// When that of an upgrade was asked for: after all of its instance, which who asks holds.
 async fn follows_in_tx(
     tx: &impl ConnectionTrait,
     instance: PrInstanceId,
@@ -536,6 +533,14 @@ async fn follows_in_tx(
         .all(tx)
         .await
         .map_err(db(READING))?;
+    follows(&all, newest, at)
+}
+
+/// When one is asked for after these, which are the newest first, whatever the clocks of consoles say.
+///
+/// # Errors
+/// [`Error::Conflict`] where the newest that is there is not the one that was looked at: what it has would be lost.
+fn follows(all: &[row::Model], newest: Option<PullRequestId>, at: DateTime<Utc>) -> Result<DateTime<Utc>> {
     let lives = [PrSecretState::Due.as_str(), PrSecretState::Written.as_str()];
     let found = all.iter().find(|one| lives.contains(&one.state.as_str())).map(|one| one.id);
     if found != newest.map(PullRequestId::uuid) {
@@ -587,4 +592,50 @@ pub(crate) async fn settle(write: &mut Write<'_>, of: &[PrInstanceId], at: DateT
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upgrade_follows_the_secret_that_it_looked_at() {
+        let at = DateTime::<Utc>::UNIX_EPOCH;
+        let one = |state: PrSecretState, created_at| row::Model {
+            id: uuid::Uuid::now_v7(),
+            project_id: uuid::Uuid::nil(),
+            instance_id: uuid::Uuid::nil(),
+            cluster_id: uuid::Uuid::nil(),
+            namespace: "apps".to_owned(),
+            name: "db".to_owned(),
+            entries: JsonValue::Null,
+            state: state.as_str().to_owned(),
+            message: None,
+            content: None,
+            due_at: None,
+            previous_id: None,
+            parked: false,
+            created_at,
+            updated_at: at,
+        };
+        let ahead = at + TimeDelta::minutes(5);
+        // Another upgrade, which was asked for at the same time, was faster.
+        let all = [
+            one(PrSecretState::Forgotten, ahead),
+            one(PrSecretState::Due, at),
+            one(PrSecretState::Written, at - TimeDelta::minutes(1)),
+        ];
+        let id = |at: usize| Some(PullRequestId::from_uuid(all[at].id));
+        for stale in [id(2), id(0), None] {
+            let refused = follows(&all, stale, at).unwrap_err();
+            assert!(matches!(refused, Error::Conflict { .. }), "{refused:?}");
+        }
+        assert!(follows(&all, id(1), at).unwrap() > ahead);
+        assert_eq!(
+            follows(&all, id(1), ahead + TimeDelta::minutes(1)).unwrap(),
+            ahead + TimeDelta::minutes(1)
+        );
+        assert!(follows(&all[..1], None, at).unwrap() > ahead, "nothing is there any more");
+        assert_eq!(follows(&[], None, at).unwrap(), at);
+    }
 }

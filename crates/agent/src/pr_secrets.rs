@@ -14,7 +14,7 @@ use kube::{
     Api, Client,
     api::{DeleteParams, ObjectMeta, PostParams, Preconditions},
 };
-use plural_core::pr_secret::{OWNER, refusal};
+use plural_core::pr_secret::{MAX_ALL, OWNER, refusal};
 use plural_core::project_limits::ProjectLimits;
 use plural_kit::Backoff;
 use plural_tunnel::v1::{self, secret_outcome::State};
@@ -171,6 +171,14 @@ async fn write(api: &Api<Secret>, wanted: &v1::WantedSecret, project: &str) -> O
     data.extend(kept.iter().filter_map(|name| Some((name.clone(), there.get(name)?.clone()))));
     if there == data && !takes {
         return (State::Written, String::new());
+    }
+    // The console knows the size of what is given alone.
+    if !kept.is_empty() && data.values().map(|value| value.0.len()).sum::<usize>() > MAX_ALL {
+        let why = format!(
+            "{namespace}/{name} would have more than {} KiB with the values that stay: upgrade once more, with all values, or with shorter ones",
+            MAX_ALL >> 10
+        );
+        return (State::Waits, why);
     }
     // With the version that was read: what somebody wrote meanwhile is looked at again.
     found.data = Some(data);

@@ -13,6 +13,7 @@ use plural_core::pr_instance::{
     PrAnswers, PrDrift, PrInstance, PrInstanceChange, PrInstanceChangeKind, PrInstanceState, PrMade, PrParts,
     PrVersion,
 };
+use plural_core::pr_secret::PrSecret;
 use plural_core::pull_request::{PullRequest, branch_of};
 use plural_core::{Error, PageArgs, Result};
 use serde_json::{Map, Value, json};
@@ -130,7 +131,7 @@ impl App {
         Box::pin(self.pull_request_begun(ctx, &automation, begin, wait)).await
     }
 
-    /// Whoever may write an automation says what its Secret is.
+    /// Whoever may write an automation says what its Secret is, and whether there is one.
     async fn pr_automation_may_write(&self, ctx: &OpCtx, id: PrAutomationId) -> Result<bool> {
         match self.authorized::<PrAutomation, Write>(ctx, &PrAutomationSelector::Id(id)).await {
             Ok(_) => Ok(true),
@@ -145,9 +146,40 @@ impl App {
         ctx: &OpCtx,
         ask: PrInstanceAsk,
     ) -> Result<PullRequestPreview> {
-        let Prepared { automation, repository, base, asked } =
-            Box::pin(self.pr_instance_upgrade_prepared(ctx, &ask)).await?;
-        Box::pin(self.pull_request_previewed(automation.links.connection_id, repository, base, &asked)).await
+        let prepared = Box::pin(self.pr_instance_upgrade_prepared(ctx, &ask)).await?;
+        let goes = prepared.automation.spec.secrets.is_none();
+        Box::pin(self.pr_instance_previewed(ctx, ask.id, prepared, goes)).await
+    }
+
+    /// What a change of an instance would be, with what it says of its Secret where that `goes`.
+    async fn pr_instance_previewed(
+        &self,
+        ctx: &OpCtx,
+        id: PrInstanceId,
+        prepared: Prepared,
+        goes: bool,
+    ) -> Result<PullRequestPreview> {
+        let Prepared { automation, repository, base, asked } = prepared;
+        let connection = automation.links.connection_id;
+        let mut preview = Box::pin(self.pull_request_previewed(connection, repository, base, &asked)).await?;
+        let gone = if goes { self.store.pr_secrets_of(id).await? } else { Vec::new() };
+        if gone.is_empty() {
+            return Ok(preview);
+        }
+        let when = if preview.files.is_empty() {
+            if self.pr_automation_may_write(ctx, automation.id).await? {
+                "at once, as there is nothing to merge"
+            } else {
+                "only where whoever may write the automation asks for it, as there is nothing to merge"
+            }
+        } else {
+            "once this is merged"
+        };
+        let told = |PrSecret { namespace, name, .. }: PrSecret| {
+            format!("the Secret {namespace}/{name} is deleted from its cluster {when}")
+        };
+        preview.warnings.extend(gone.into_iter().map(told));
+        Ok(preview)
     }
 
     /// Has the agents of all clusters say what an upgrade would do; needs the same right. Answers at once: the plan fills while they answer.
@@ -228,8 +260,11 @@ impl App {
         if let Some(again) = Box::pin(self.pr_instance_again(ctx, &ask, key.as_ref(), wait)).await? {
             return Ok(again);
         }
-        let Ready { instance, automation, change } =
+        let Ready { instance, automation, mut change } =
             Box::pin(self.pr_instance_uninstall_ready(ctx, &ask)).await?;
+        // Where nothing of it is left in the repository, nobody looks at what goes with it.
+        change.needs_merge = !self.store.pr_secrets_of(instance.id).await?.is_empty()
+            && !self.pr_automation_may_write(ctx, automation.id).await?;
         let asked = uninstalls(&instance, change, ctx)?;
         let made = PrMade { files: Vec::new(), ..instance.made.clone() };
         let begun = begin(PullRequestId::new(), &instance, asked, PrInstanceChangeKind::Uninstall, made)?;
@@ -243,9 +278,8 @@ impl App {
         ctx: &OpCtx,
         ask: PrInstanceAsk,
     ) -> Result<PullRequestPreview> {
-        let Prepared { automation, repository, base, asked } =
-            Box::pin(self.pr_instance_uninstall_prepared(ctx, &ask)).await?;
-        Box::pin(self.pull_request_previewed(automation.links.connection_id, repository, base, &asked)).await
+        let prepared = Box::pin(self.pr_instance_uninstall_prepared(ctx, &ask)).await?;
+        Box::pin(self.pr_instance_previewed(ctx, ask.id, prepared, true)).await
     }
 
     /// Has the agents of all clusters say what taking it away would do; needs the same right. Answers at once: the plan fills while they
@@ -457,7 +491,9 @@ impl App {
         let may_be_newer = spec.creates.templates.iter().any(|template| !template.external)
             || was.version.parts.as_ref().map_or(spec.takes_parts(), |was| *was != parts);
         let is_same = digest == was.version.digest && answers == change.answers && ask.secrets.is_empty();
-        if is_same && !may_be_newer {
+        // Values that no cluster had in time are asked for once more.
+        if is_same && !may_be_newer && Box::pin(self.pr_secret_stands(automation, instance, &answers)).await?
+        {
             return Err(Error::conflict("the instance is of the newest version already, with these answers"));
         }
         let version = PrVersion {

@@ -56,7 +56,7 @@ pub(crate) struct AskedChange {
     /// What it took from elsewhere then, where that was kept.
     #[serde(default)]
     pub(crate) parts: Option<PrParts>,
-    /// It brings a Secret, and whoever asked may not have it written without a merge.
+    /// It brings a Secret, or takes one away, and whoever asked may not have that done without a merge.
     #[serde(default)]
     pub(crate) needs_merge: bool,
     /// What is done.

@@ -55,6 +55,8 @@ pub struct NewPrSecret {
     pub content: Sealed,
     /// It comes with an upgrade: until that is merged it waits, however the instance stands.
     pub upgrades: bool,
+    /// Of an upgrade: the newest one of its instance, as it was looked at. Where that is another one by now, nothing is recorded.
+    pub newest: Option<PullRequestId>,
 }
 
 /// What is asked for: where it is to be, and with which values.
@@ -134,6 +136,8 @@ pub trait PrSecretStore: Send + Sync + 'static {
     ) -> Result<Vec<DuePrSecret>>;
     /// Secrets of an instance that are in a cluster, or are to be written by its agent, the newest first.
     async fn pr_secrets_of(&self, instance: PrInstanceId) -> Result<Vec<PrSecret>>;
+    /// Whether values that were given for an instance were forgotten before a cluster had them.
+    async fn pr_secrets_forgotten(&self, instance: PrInstanceId) -> Result<bool>;
     /// What the agent of a cluster says of one, with an audit line where that is done. Of others, and of what was not asked, nothing changes.
     async fn pr_secret_told(&self, cluster: ClusterId, told: &PrSecretTold, by: &AuditEntry) -> Result<()>;
     /// Forgets values that were asked for before a time and that no cluster has: of how many.
@@ -173,30 +177,44 @@ impl App {
             return Ok(None);
         };
         let known = self.store.pr_secrets_of(instance.id).await?;
-        let is_same = instance.made.version.spec.secrets.as_ref() == Some(secrets);
-        let is_there = |one: &PrSecret| one.is_at(cluster, &place.namespace, &place.name);
-        // What is there counts, not what the recorded version asked for: values may have been forgotten.
-        let stays = given.is_empty()
-            && known
-                .first()
-                .map_or(is_same, |newest| is_there(newest) && has_values(newest, &secrets.entries));
-        if stays {
+        let forgotten = given.is_empty() && self.store.pr_secrets_forgotten(instance.id).await?;
+        if given.is_empty() && stays(instance, secrets, (cluster, &place), &known, forgotten) {
             return Ok(None);
         }
-        // An older one at this place is about to be deleted, as soon as the newest is written elsewhere.
-        let pending = known.iter().find(|one| one.state != PrSecretState::Written);
-        if let Some(PrSecret { namespace, name, message, .. }) =
-            pending.filter(|_| known.iter().any(is_there))
-        {
-            let why = message.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
-            return Err(Error::conflict(format!(
-                "the Secret {namespace}/{name} of the instance is not in its cluster yet{why}: try again once it is"
-            )));
-        }
-        let before = known.first().filter(|newest| is_there(newest));
+        let is_there = |one: &PrSecret| one.is_at(cluster, &place.namespace, &place.name);
+        refuse_kept(secrets, given, &known, is_there)?;
+        // One that is not written may never be: what its cluster has is that of before, until its agent says otherwise.
+        let before = known.iter().find(|one| is_there(one) && one.state == PrSecretState::Written);
         let (project, instance, entries) = (automation.project_id, instance.id, secrets.entries.as_slice());
+        let newest = known.first().map(|newest| newest.id);
         let asks = Asks { id, project, instance, cluster, place, entries, given, before, at };
-        Ok(Some(self.pr_secret_made(asks, true).await?))
+        match self.pr_secret_made(asks, true).await {
+            Ok(made) => Ok(Some(NewPrSecret { newest, ..made })),
+            Err(Error::Invalid { field, reason }) if forgotten => Err(Error::invalid(
+                field,
+                format!(
+                    "{reason}. Values that were given before are forgotten, as no cluster had them: give them anew"
+                ),
+            )),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the Secret that an automation asks for is in its cluster, or on its way, with all of its values; so it is where none is asked
+    /// for.
+    pub(crate) async fn pr_secret_stands(
+        &self,
+        automation: &PrAutomation,
+        instance: &PrInstance,
+        answers: &Map<String, Value>,
+    ) -> Result<bool> {
+        let Some((secrets, place, cluster)) = self.pr_secret_place(automation, &Map::new(), answers).await?
+        else {
+            return Ok(true);
+        };
+        let known = self.store.pr_secrets_of(instance.id).await?;
+        let forgotten = self.store.pr_secrets_forgotten(instance.id).await?;
+        Ok(stays(instance, secrets, (cluster, &place), &known, forgotten))
     }
 
     /// The Secret that an automation asks for, and where it is to be; nothing where it asks for none.
@@ -249,7 +267,7 @@ impl App {
             created_at: at,
             updated_at: at,
         };
-        Ok(NewPrSecret { secret, content, upgrades })
+        Ok(NewPrSecret { secret, content, upgrades, newest: None })
     }
 
     /// Whoever writes an automation names clusters of its project, and no others.
@@ -364,6 +382,50 @@ pub fn outdated(cluster: &Cluster) -> Option<String> {
             cluster.handle
         )
     })
+}
+
+/// Whether the Secret of an instance is as a version asks. What is there counts, not what the recorded version asked for: values may have
+/// been forgotten.
+fn stays(
+    instance: &PrInstance,
+    secrets: &PrSecrets,
+    (cluster, place): (ClusterId, &PrSecretPlace),
+    known: &[PrSecret],
+    forgotten: bool,
+) -> bool {
+    match known.first() {
+        Some(newest) => {
+            newest.is_at(cluster, &place.namespace, &place.name) && has_values(newest, &secrets.entries)
+        }
+        None => !forgotten && instance.made.version.spec.secrets.as_ref() == Some(secrets),
+    }
+}
+
+/// As long as one of an instance is not written, nobody knows what its cluster has: what is not given anew cannot be kept.
+fn refuse_kept(
+    secrets: &PrSecrets,
+    given: &Map<String, Value>,
+    known: &[PrSecret],
+    is_there: impl Fn(&PrSecret) -> bool,
+) -> Result<()> {
+    let Some(pending) = known.iter().find(|one| one.state != PrSecretState::Written) else { return Ok(()) };
+    let is_given =
+        |name: &str| given.get(name).and_then(Value::as_str).is_some_and(|value| !value.is_empty());
+    let is_known = |name: &str| {
+        known.iter().any(|one| is_there(one) && one.entries.iter().any(|known| known.name == name))
+    };
+    let names = secrets.entries.iter().map(|entry| entry.name.as_str());
+    let missing: Vec<&str> = names.filter(|name| is_known(name) && !is_given(name)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let PrSecret { namespace, name, message, .. } = pending;
+    let why = message.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+    Err(Error::conflict(format!(
+        "the Secret {namespace}/{name} of the instance is not in its cluster yet{why}, so nothing of it can be kept: try again once it is, or \
+         give all values anew: {}",
+        missing.join(", ")
+    )))
 }
 
 /// Whether a Secret has exactly these values.

@@ -628,7 +628,7 @@ impl App {
             if change.needs_merge {
                 return Err(Stop::Failed(format!(
                     "{repository} is so already, so there is nothing to merge, and without a merge only whoever may write the automation \
-                     has its Secret changed: have one of them upgrade it"
+                     has its Secret changed, or deleted: have one of them ask for it"
                 )));
             }
             work.unneeded = true;

@@ -1,7 +1,7 @@
 //! Secrets that automations ask for. How far one is follows from the ledger, in the transaction that changes that.
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use plural_app::pr_secret::{DuePrSecret, NewPrSecret, PrSecretOutcome, PrSecretStore, PrSecretTold};
 use plural_app::records::Search;
 use plural_app::seal::Sealed;
@@ -197,6 +197,17 @@ impl PrSecretStore for Database {
         found.into_iter().map(PrSecret::try_from).collect()
     }
 
+    async fn pr_secrets_forgotten(&self, instance: PrInstanceId) -> Result<bool> {
+        let found = row::Entity::find()
+            .filter(row::Column::InstanceId.eq(instance.uuid()))
+            .filter(row::Column::State.eq(PrSecretState::Forgotten.as_str()))
+            .filter(row::Column::Parked.eq(false))
+            .count(&self.reader)
+            .await
+            .map_err(db(READING))?;
+        Ok(found > 0)
+    }
+
     async fn pr_secret_told(&self, cluster: ClusterId, told: &PrSecretTold, by: &AuditEntry) -> Result<()> {
         let PrSecretTold { id, outcome, message } = told;
         let mut write = self.write().await?;
@@ -229,6 +240,9 @@ impl PrSecretStore for Database {
             let age = |one: &row::Model| (one.created_at, one.id);
             for before in all.iter().filter(|one| age(one) < age(&found)) {
                 replace(&mut write, before, &found, by.at).await?;
+            }
+            for next in all.iter().filter(|one| age(one) > age(&found)) {
+                succeed(&write.tx, next, &found).await?;
             }
         }
         let mut row = row::ActiveModel {
@@ -289,6 +303,27 @@ fn of_instances(of: impl IntoIterator<Item = uuid::Uuid>) -> Select<row::Entity>
         .lock_exclusive()
 }
 
+/// Where a Secret is to be.
+fn place(row: &row::Model) -> (uuid::Uuid, &str, &str) {
+    (row.cluster_id, row.namespace.as_str(), row.name.as_str())
+}
+
+/// One that was asked for before it is in its cluster now: at the same place, that is what it takes the place of.
+async fn succeed(tx: &impl ConnectionTrait, next: &row::Model, written: &row::Model) -> Result<()> {
+    let waits = next.parked
+        || [PrSecretState::Waiting.as_str(), PrSecretState::Due.as_str()].contains(&next.state.as_str());
+    if !waits || place(next) != place(written) {
+        return Ok(());
+    }
+    let row = row::ActiveModel {
+        id: ActiveValue::Unchanged(next.id),
+        previous_id: set(Some(written.id)),
+        ..Default::default()
+    };
+    row.update(tx).await.map_err(db(WRITING))?;
+    Ok(())
+}
+
 /// Another one of its instance is in its cluster now: what was there before goes, unless it is at the same place.
 async fn replace(
     write: &mut Write<'_>,
@@ -298,7 +333,6 @@ async fn replace(
 ) -> Result<()> {
     let state = word(PrSecretState::parse(&before.state), STATE)?;
     let Some(deleting) = state.unasked() else { return Ok(()) };
-    let place = |row: &row::Model| (row.cluster_id, row.namespace.clone(), row.name.clone());
     let is_taken = place(before) == place(by);
     let (after, message, due_at) = if is_taken {
         (PrSecretState::Deleted, Some(REPLACED.to_owned()), None)
@@ -446,7 +480,7 @@ fn short(branch: &str) -> &str {
 
 /// Records a Secret with the pull request that brings it.
 pub(crate) async fn insert_in_tx(tx: &impl ConnectionTrait, new: &NewPrSecret) -> Result<()> {
-    let NewPrSecret { secret, content, upgrades } = new;
+    let NewPrSecret { secret, content, upgrades, newest } = new;
     let PrSecret {
         id,
         project_id,
@@ -461,6 +495,8 @@ pub(crate) async fn insert_in_tx(tx: &impl ConnectionTrait, new: &NewPrSecret) -
         created_at,
         updated_at,
     } = secret;
+    let created_at =
+        if *upgrades { follows_in_tx(tx, *instance_id, *newest, *created_at).await? } else { *created_at };
     let state = if *upgrades { PARKED } else { state.as_str() };
     let row = row::ActiveModel {
         id: set(id.uuid()),
@@ -476,11 +512,43 @@ pub(crate) async fn insert_in_tx(tx: &impl ConnectionTrait, new: &NewPrSecret) -
         due_at: set(None::<DateTime<Utc>>),
         previous_id: set(previous.map(PullRequestId::uuid)),
         parked: set(*upgrades),
-        created_at: set(*created_at),
+        created_at: set(created_at),
         updated_at: set(*updated_at),
     };
     row.insert(tx).await.map_err(db(WRITING))?;
     Ok(())
+}
+
+/// When that of an upgrade was asked for: after all of its instance, which who asks holds.
+async fn follows_in_tx(
+    tx: &impl ConnectionTrait,
+    instance: PrInstanceId,
+    newest: Option<PullRequestId>,
+    at: DateTime<Utc>,
+) -> Result<DateTime<Utc>> {
+    let all: Vec<row::Model> = row::Entity::find()
+        .filter(row::Column::InstanceId.eq(instance.uuid()))
+        .order_by_desc(row::Column::CreatedAt)
+        .order_by_desc(row::Column::Id)
+        .all(tx)
+        .await
+        .map_err(db(READING))?;
+    follows(&all, newest, at)
+}
+
+/// When one is asked for after these, which are the newest first, whatever the clocks of consoles say.
+///
+/// # Errors
+/// [`Error::Conflict`] where the newest that is there is not the one that was looked at: what it has would be lost.
+fn follows(all: &[row::Model], newest: Option<PullRequestId>, at: DateTime<Utc>) -> Result<DateTime<Utc>> {
+    let lives = [PrSecretState::Due.as_str(), PrSecretState::Written.as_str()];
+    let found = all.iter().find(|one| lives.contains(&one.state.as_str())).map(|one| one.id);
+    if found != newest.map(PullRequestId::uuid) {
+        return Err(Error::conflict(
+            "the Secret of the instance changed meanwhile: look at it and try again",
+        ));
+    }
+    Ok(all.first().map_or(at, |last| at.max(last.created_at + TimeDelta::microseconds(1))))
 }
 
 /// Brings Secrets of instances to how these stand by now. Told twice, it is done once.
@@ -524,4 +592,50 @@ pub(crate) async fn settle(write: &mut Write<'_>, of: &[PrInstanceId], at: DateT
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upgrade_follows_the_secret_that_it_looked_at() {
+        let at = DateTime::<Utc>::UNIX_EPOCH;
+        let one = |state: PrSecretState, created_at| row::Model {
+            id: uuid::Uuid::now_v7(),
+            project_id: uuid::Uuid::nil(),
+            instance_id: uuid::Uuid::nil(),
+            cluster_id: uuid::Uuid::nil(),
+            namespace: "apps".to_owned(),
+            name: "db".to_owned(),
+            entries: JsonValue::Null,
+            state: state.as_str().to_owned(),
+            message: None,
+            content: None,
+            due_at: None,
+            previous_id: None,
+            parked: false,
+            created_at,
+            updated_at: at,
+        };
+        let ahead = at + TimeDelta::minutes(5);
+        // Another upgrade, which was asked for at the same time, was faster.
+        let all = [
+            one(PrSecretState::Forgotten, ahead),
+            one(PrSecretState::Due, at),
+            one(PrSecretState::Written, at - TimeDelta::minutes(1)),
+        ];
+        let id = |at: usize| Some(PullRequestId::from_uuid(all[at].id));
+        for stale in [id(2), id(0), None] {
+            let refused = follows(&all, stale, at).unwrap_err();
+            assert!(matches!(refused, Error::Conflict { .. }), "{refused:?}");
+        }
+        assert!(follows(&all, id(1), at).unwrap() > ahead);
+        assert_eq!(
+            follows(&all, id(1), ahead + TimeDelta::minutes(1)).unwrap(),
+            ahead + TimeDelta::minutes(1)
+        );
+        assert!(follows(&all[..1], None, at).unwrap() > ahead, "nothing is there any more");
+        assert_eq!(follows(&[], None, at).unwrap(), at);
+    }
 }

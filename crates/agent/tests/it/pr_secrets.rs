@@ -24,6 +24,7 @@ each_cluster!(
     killed_before_it_was_told_it_is_told_by_the_next_agent,
     only_what_is_its_own_is_deleted,
     one_of_an_upgrade_takes_the_place_and_keeps_what_nobody_gave_anew,
+    values_that_stay_count_towards_the_size_of_all,
 );
 
 const VALUE: &str = "s3cr3t-value-51ad";
@@ -230,5 +231,32 @@ async fn one_of_an_upgrade_takes_the_place_and_keeps_what_nobody_gave_anew(
     let told = f.console.secret_told(&last.id, "it waits", |told| told.state() == State::Waits).await?;
     assert!(told.message.contains("make it again with password"), "{told:?}");
     assert!(api.get_opt("db").await?.is_none());
+    Ok(())
+}
+
+async fn values_that_stay_count_towards_the_size_of_all(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let large = |name: &str| [(name.to_owned(), "x".repeat(300 << 10))].into();
+    let one = v1::WantedSecret { values: large("password"), ..wanted(&f.namespace) };
+    f.console.want_secret(one.clone());
+    f.console.secret_told(&one.id, "it is written", |told| told.state() == State::Written).await?;
+    let next = v1::WantedSecret {
+        values: large("user"),
+        previous: one.id.clone(),
+        kept: vec!["password".to_owned()],
+        ..wanted(&f.namespace)
+    };
+    f.console.want_secret(next.clone());
+    let told = f.console.secret_told(&next.id, "it waits", |told| told.state() == State::Waits).await?;
+    assert!(told.message.contains("more than 512 KiB with the values that stay"), "{told:?}");
+    let found = secrets(&f, &f.namespace).get("db").await?;
+    assert_eq!(found.metadata.labels.clone().unwrap_or_default().get(OWNER), Some(&one.id));
+    // Without the other value there is room.
+    let third = v1::WantedSecret { kept: Vec::new(), id: PullRequestId::new().to_string(), ..next };
+    f.console.memory().secrets.clear();
+    f.console.want_secret(third.clone());
+    f.console.secret_told(&third.id, "it is written", |told| told.state() == State::Written).await?;
+    let data = secrets(&f, &f.namespace).get("db").await?.data.unwrap_or_default();
+    assert_eq!(data.keys().collect::<Vec<_>>(), ["user"]);
     Ok(())
 }

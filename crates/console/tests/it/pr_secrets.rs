@@ -21,7 +21,14 @@ const UPGRADE: &str = "mutation ($id: ID!, $secrets: Json, $wait: Boolean) {
 }";
 const VALUE: &str = "s3cr3t-value-3e8d";
 
-each_database!(an_upgrade_brings_its_secret_and_without_a_merge_only_for_who_may_write_the_automation);
+const PREVIEW_UNINSTALL: &str =
+    "mutation ($id: ID!) { previewPrInstanceUninstall(id: $id) { warnings files { path } } }";
+const UNINSTALL: &str = "mutation ($id: ID!) { uninstallPrInstance(id: $id) { id phase } }";
+
+each_database!(
+    an_upgrade_brings_its_secret_and_without_a_merge_only_for_who_may_write_the_automation,
+    without_a_merge_an_uninstall_deletes_the_secret_only_for_who_may_write_the_automation,
+);
 
 struct World {
     t: TestServer,
@@ -223,5 +230,40 @@ async fn an_upgrade_brings_its_secret_and_without_a_merge_only_for_who_may_write
         w.t.admin.data("{ audits(first: 100) { edges { node { action targetName } } } }", json!({})).await;
     assert!(audits.to_string().contains("prInstance.upgrade"), "{audits}");
     assert!(![w.host.everything(), audits.to_string()].iter().any(|text| text.contains(VALUE)));
+    w.t.stop().await;
+}
+
+async fn without_a_merge_an_uninstall_deletes_the_secret_only_for_who_may_write_the_automation(
+    database: TestDatabase,
+) {
+    let w = World::at(TestServer::on(&database).await).await;
+    let opened = made(&w.create(&w.automation, "shop", json!({"user": VALUE})).await);
+    // It was merged, its agent wrote the Secret, and people took its file away since.
+    w.t.sql("UPDATE pr_instances SET state = 'ACTIVE'").await;
+    w.t.sql("UPDATE pr_secrets SET state = 'WRITTEN', content = NULL, due_at = NULL").await;
+    let id = w.instance().await["id"].clone();
+    let change = json!({
+        "name": "add-app", "title": "Add {{ context.name }}", "message": "Adds {{ context.name }}.",
+        "createBindings": [{"userId": w.t.reader.id}],
+    });
+    let update = "mutation ($id: ID!, $a: PrAutomationAttributes!) { updatePrAutomation(id: $id, attributes: $a) { id } }";
+    w.t.admin.data(update, json!({"id": w.automation, "a": change})).await;
+    for (person, when) in [(&w.t.reader, "whoever may write the automation"), (&w.t.admin, "at once")] {
+        let preview = person.data(PREVIEW_UNINSTALL, json!({"id": id})).await;
+        let preview = &preview["previewPrInstanceUninstall"];
+        assert_eq!(preview["files"], json!([]), "{preview}");
+        let told = preview["warnings"].to_string();
+        assert!(told.contains("the Secret apps/shop-db is deleted") && told.contains(when), "{preview}");
+    }
+    let state = async || {
+        let read = w.t.admin.data(READ, json!({"id": opened["id"]})).await;
+        read["pullRequest"]["secret"]["state"].clone()
+    };
+    let refused = w.t.reader.ask(UNINSTALL, json!({"id": id})).await;
+    assert!(refused.message().contains("there is nothing to merge"), "{refused:?}");
+    assert_eq!((w.instance().await["state"].clone(), state().await), (json!("ACTIVE"), json!("WRITTEN")));
+    let done = w.t.admin.ask(UNINSTALL, json!({"id": id})).await;
+    assert!(done.message().contains("no pull request is needed"), "{done:?}");
+    assert_eq!((w.instance().await["state"].clone(), state().await), (json!("REMOVED"), json!("DELETING")));
     w.t.stop().await;
 }

@@ -42,6 +42,9 @@ each_database!(
     an_upgrade_that_is_not_merged_changes_no_secret,
     an_upgrade_to_another_place_or_to_none_takes_the_one_of_before_away,
     what_an_earlier_build_records_of_an_upgrade_reaches_its_secret,
+    a_secret_that_is_not_written_stops_no_upgrade_that_needs_nothing_of_it,
+    values_that_were_forgotten_are_asked_for_once_more,
+    the_last_one_takes_the_place_whatever_the_clocks_of_consoles_say,
 );
 
 const VALUE: &str = "s3cr3t-value-77b1";
@@ -157,10 +160,15 @@ impl World {
         let begun = self.create(json!({"user": VALUE})).await.unwrap();
         self.end(begun.id, PrStatus::Merged).await;
         self.poll(told(begun.id, PrSecretOutcome::Written, None)).await;
-        let filter = PrInstanceFilter { pull_request_id: Some(begun.id), ..PrInstanceFilter::default() };
+        (self.instance(begun.id).await, begun.id)
+    }
+
+    /// What a pull request generated.
+    async fn instance(&self, of: PullRequestId) -> PrInstanceId {
+        let filter = PrInstanceFilter { pull_request_id: Some(of), ..PrInstanceFilter::default() };
         let (app, by) = (&self.door.app, &self.door.admin);
         let page = app.list::<PrInstance>(by, &filter, &PageArgs::default()).await.unwrap();
-        (page.into_nodes().remove(0).id, begun.id)
+        page.into_nodes().remove(0).id
     }
 
     /// Another version of the automation, with another Secret.
@@ -176,7 +184,11 @@ impl World {
     }
 
     async fn changes(&self, secrets: PrSecrets) {
-        let spec = PrAutomationSpecChange { secrets: Some(secrets), ..PrAutomationSpecChange::default() };
+        self.becomes(PrAutomationSpecChange { secrets: Some(secrets), ..PrAutomationSpecChange::default() })
+            .await;
+    }
+
+    async fn becomes(&self, spec: PrAutomationSpecChange) {
         let change = PrAutomationChange { spec, ..PrAutomationChange::default() };
         self.door.app.pr_automation_update(&self.door.admin, self.automation.id, change).await.unwrap();
     }
@@ -499,4 +511,70 @@ async fn what_an_earlier_build_records_of_an_upgrade_reaches_its_secret(database
     assert_eq!(store.pr_secrets_forget(at - KEPT, at).await.unwrap(), 0);
     assert_eq!(w.secret(next).await.state, PrSecretState::Due);
     assert_ne!(w.mark().await, 0);
+}
+
+async fn a_secret_that_is_not_written_stops_no_upgrade_that_needs_nothing_of_it(database: TestDatabase) {
+    let w = World::new(database).await;
+    let (id, first) = w.made().await;
+    w.asks("db", &["user", "password"]).await;
+    let next = w.upgrade(id, json!({"user": VALUE})).await.unwrap().id;
+    w.end(next, PrStatus::Merged).await;
+    w.poll(told(next, PrSecretOutcome::Waits, Some("the cluster answers 403"))).await;
+
+    // Another version, with the same Secret.
+    let title = Some("Add more".to_owned());
+    w.becomes(PrAutomationSpecChange { title, ..PrAutomationSpecChange::default() }).await;
+    let plain = w.upgrade(id, json!({})).await.unwrap().id;
+    w.end(plain, PrStatus::Merged).await;
+    assert_eq!(w.secret(next).await.state, PrSecretState::Due);
+
+    let refused = w.upgrade(id, json!({"user": "another"})).await.unwrap_err().to_string();
+    assert!(refused.contains("not in its cluster yet (the cluster answers 403)"), "{refused}");
+    assert!(refused.ends_with("give all values anew: password"), "{refused}");
+    let third = w.upgrade(id, json!({"user": "another", "password": "given"})).await.unwrap().id;
+    w.end(third, PrStatus::Merged).await;
+    let entries = w.secret(third).await.entries;
+    assert!(entries.iter().all(|one| !one.kept), "{entries:?}");
+    assert_eq!(w.secret(third).await.previous, Some(first), "what the cluster has");
+    assert_eq!(w.poll(Vec::new()).await.len(), 2);
+    // The one between was written after all: the last one takes its place.
+    w.poll(told(next, PrSecretOutcome::Written, None)).await;
+    assert_eq!(w.secret(third).await.previous, Some(next));
+    assert!(w.poll(told(third, PrSecretOutcome::Written, None)).await.is_empty());
+    for (of, expected) in
+        [(first, PrSecretState::Deleted), (next, PrSecretState::Deleted), (third, PrSecretState::Written)]
+    {
+        assert_eq!(w.secret(of).await.state, expected);
+    }
+}
+
+async fn values_that_were_forgotten_are_asked_for_once_more(database: TestDatabase) {
+    let w = World::new(database).await;
+    let begun = w.create(json!({"user": VALUE})).await.unwrap();
+    w.end(begun.id, PrStatus::Merged).await;
+    let (at, id) = (w.door.app.now(), w.instance(begun.id).await);
+    assert_eq!(w.door.database.pr_secrets_forget(at + TimeDelta::seconds(1), at).await.unwrap(), 1);
+    let refused = w.upgrade(id, json!({})).await.unwrap_err();
+    assert!(matches!(refused, Error::Invalid { .. }), "{refused:?}");
+    let told = refused.to_string();
+    assert!(told.contains("needs a value for: user") && told.contains("are forgotten"), "{told}");
+    let next = w.upgrade(id, json!({"user": VALUE})).await.unwrap().id;
+    w.end(next, PrStatus::Merged).await;
+    let next = w.secret(next).await;
+    assert_eq!((next.state, next.previous), (PrSecretState::Due, None));
+}
+
+async fn the_last_one_takes_the_place_whatever_the_clocks_of_consoles_say(database: TestDatabase) {
+    let w = World::new(database).await;
+    let (id, first) = w.made().await;
+    // The console that was asked for it was ahead of this one.
+    run(&w.door, "UPDATE pr_secrets SET created_at = '2099-01-01T00:00:00+00:00'").await;
+    w.asks("db", &["host"]).await;
+    let next = w.upgrade(id, json!({"host": VALUE})).await.unwrap().id;
+    w.end(next, PrStatus::Merged).await;
+    w.poll(told(next, PrSecretOutcome::Written, None)).await;
+    assert_eq!(w.secret(first).await.state, PrSecretState::Deleted);
+    // What is upgraded next is the newest.
+    let third = w.upgrade(id, json!({"host": "another"})).await.unwrap().id;
+    assert_eq!(w.secret(third).await.previous, Some(next));
 }

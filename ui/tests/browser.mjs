@@ -96,6 +96,13 @@ async function stands(page) {
   );
 }
 
+/** Waits until there are so many of these: what is drawn comes some frames after the words beside it. */
+export async function numbers(locator, wanted, why) {
+  const isThere = wanted === 0 ? undefined : locator.nth(wanted - 1).waitFor({ state: 'attached' });
+  await Promise.all([isThere, locator.nth(wanted).waitFor({ state: 'detached' })]).catch(() => undefined);
+  assert.equal(await locator.count(), wanted, why);
+}
+
 /** How much wider than its window the page is, in pixels. */
 export function overhang(page) {
   return page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);

@@ -288,8 +288,13 @@ async function isLetIn(page) {
   await page.getByText(`The cluster knows you as ${email}`).waitFor();
   await judge(page, 'a refusal by the cluster');
   await shell(`kubectl -n ${namespace} create rolebinding ada --clusterrole=cluster-admin --user=${email}`);
-  await page.reload();
   const pod = page.getByRole('table', { name: 'Pod' }).getByRole('link', { name: /^web-/ });
+  // An API server knows of a binding some time after it took it, and a refusal stays until somebody asks again.
+  for (const end = Date.now() + PATIENCE.timeout; Date.now() < end;) {
+    await page.reload();
+    await pod.or(page.getByText('You may not list pods')).first().waitFor(PATIENCE);
+    if ((await pod.count()) > 0) break;
+  }
   await pod.first().waitFor(PATIENCE);
   seen.pod = await pod.first().innerText();
 }
@@ -383,7 +388,8 @@ async function refuses(page) {
   await reader.goto(service());
   await settled(reader);
   await reader.getByRole('heading', { name: 'web', level: 1 }).waitFor();
-  await reader.locator('button[aria-disabled]', { hasText: 'Pause' }).click({ force: true });
+  // By key: a click that waits for nothing may come to where it stood.
+  await reader.locator('button[aria-disabled]', { hasText: 'Pause' }).press('Enter');
   await reader.getByText('Why can’t I?').waitFor();
   await reader.getByText(`plural auth explain pause service/${CLUSTER}/web`).waitFor();
   await judge(reader, 'why an action is refused');

@@ -50,7 +50,8 @@ export async function goesTo(page, words, heading) {
 /** Chooses what has this name from the list of a field, which opens when it has the focus or an arrow is pressed. */
 export async function picks(page, name, option) {
   await tabsTo(page, name);
-  for (let times = 0; times < 20; times += 1) {
+  // What it offers may be read still, and the arrows go around.
+  for (const end = Date.now() + 20_000; Date.now() < end;) {
     const at = await page.evaluate(() => document.querySelector('[role="option"][data-combobox-selected]')?.textContent ?? '');
     if (at === option) {
       await page.keyboard.press('Enter');

@@ -155,16 +155,16 @@ async function opens(page) {
   await page.getByLabel('I asked the team').check();
   await button(page, 'Open the pull request').click();
   await page.waitForURL(/settings\/pull-requests\/[0-9a-f-]{36}$/);
-  await heading(page, 'Add shop');
+  await headed(page, 'Add shop');
   await page.getByRole('link', { name: 'Open it at the git host' }).waitFor(PATIENCE);
   await settled(page);
-  await page.locator('[data-tone="busy"]').getByText('Open', { exact: true }).first().waitFor();
+  await page.locator('[data-tone="busy"]').getByText('Open', { exact: true }).first().waitFor(PATIENCE);
   await judge(page, 'a pull request');
   assert.equal(sent('OpenPullRequest').length, 1, 'opened once');
   const [{ secrets, key }] = sent('OpenPullRequest');
   assert.deepEqual(secrets, { user: value });
   assert.match(key, /^[0-9a-f]{32}$/);
-  await page.getByText('Waits for the merge').waitFor();
+  await page.getByText('Waits for the merge').waitFor(PATIENCE);
 }
 
 /** By how it stands, by its repository, by its automation. */
@@ -525,7 +525,12 @@ async function merges(page) {
   await dialog.waitFor(PATIENCE);
   const merged = page.locator('[data-tone="good"]').getByText('Merged', { exact: true }).first();
   for (let turn = 0; turn < 100 && (await dialog.count()) > 0; turn += 1) {
-    await dialog.getByRole('button', { name: 'Merge', exact: true }).click();
+    // What was answered before may still stand there when it is asked again.
+    const isAnswer = (answer) => answer.request().postData()?.includes('mutation MergePullRequest(') === true;
+    await Promise.all([
+      page.waitForResponse(isAnswer, PATIENCE),
+      dialog.getByRole('button', { name: 'Merge', exact: true }).click(),
+    ]);
     await Promise.race([dialog.waitFor({ state: 'detached', ...PATIENCE }), dialog.getByRole('alert').waitFor(PATIENCE)]);
   }
   await merged.waitFor(PATIENCE);

@@ -185,12 +185,15 @@ async function hears(page) {
   await other.goto(`${url}/stacks`);
   await settled(other);
   await other.getByText(STACK, { exact: true }).first().waitFor();
+  // What happens before a page listens, it hears of by asking.
+  await other.getByText('Live', { exact: true }).waitFor();
   assert.equal(await other.getByText('paused', { exact: true }).count(), 0);
   await press('Pause');
   await other.getByText('paused', { exact: true }).waitFor(heard);
   await other.goto(stack());
   await settled(other);
   await other.getByRole('button', { name: 'Resume', exact: true }).waitFor();
+  await other.getByText('Live', { exact: true }).waitFor();
   await press('Resume');
   await other.getByRole('button', { name: 'Pause', exact: true }).waitFor(heard);
   await other.close();

@@ -5,7 +5,7 @@
 import { strict as assert } from 'node:assert';
 
 import { automationForm } from './automation_form.mjs';
-import { browser, forgive, judge, open, problems, settled } from './browser.mjs';
+import { browser, forgive, judge, numbers, open, problems, settled } from './browser.mjs';
 import { faults } from './faults.mjs';
 import { missing, walked } from './gallery/pages.mjs';
 import { instance } from './instance.mjs';
@@ -140,7 +140,8 @@ async function orders(url) {
   ]) {
     await header.getByRole('button').click();
     await page.waitForURL((at) => at.searchParams.get('sort') === sort);
-    assert.equal(await header.getAttribute('aria-sort'), told);
+    // The address changes first, the page after it.
+    await header.and(page.locator(`[aria-sort="${told}"]`)).waitFor();
     await page.waitForFunction((isDown) => {
       const cells = [...document.querySelectorAll('[role="row"] [role="cell"]:first-child')].slice(0, 12);
       const names = cells.map((cell) => cell.innerText);
@@ -316,7 +317,9 @@ async function states(url) {
   await settled(page);
   const graph = page.getByRole('application', { name: 'Resources and what they need' });
   await page.getByText(/^2,999 resources\. .* too many to draw/).waitFor();
+  // What draws them is read when there is something to draw.
   const boxes = graph.getByRole('button');
+  await boxes.nth(10).waitFor();
   const count = await boxes.count();
   assert.ok(count > 10 && count <= 40, `${count} boxes`);
   // A module is opened by keyboard; what is said of it is where the keyboard is.
@@ -326,7 +329,7 @@ async function states(url) {
   await graph.getByRole('button', { name: /^aws_instance part3 module\.shop0\.module\.tier0/ }).press('Enter');
   const chosen = page.getByRole('region', { name: 'The resource that is chosen' });
   await chosen.getByText('module.shop0.module.tier0.aws_instance.part3', { exact: true }).waitFor();
-  assert.equal(await boxes.count(), 3, 'it, what it needs, and what needs it');
+  await numbers(boxes, 3, 'it, what it needs, and what needs it');
   await judge(page, 'a resource with what it needs');
   await chosen.getByRole('button', { name: 'module.shop0.module.tier0.aws_security_group.part0' }).press('Enter');
   await chosen.getByRole('button', { name: 'module.subnets.aws_subnet.private' }).press('Enter');
@@ -336,7 +339,7 @@ async function states(url) {
   // A key of an instance is text, whatever it is, and found as such.
   await page.getByRole('searchbox', { name: 'Search by address' }).fill('onerror');
   await page.getByText(/^What matches of 2,999 resources/).waitFor();
-  assert.equal(await boxes.count(), 4);
+  await numbers(boxes, 4, 'what matches, with what it needs and what needs it');
   await page.getByText('List', { exact: true }).click();
   await page.waitForURL(/view=list/);
   const list = page.getByRole('table', { name: 'Resources', exact: true });
@@ -809,8 +812,9 @@ async function real(link) {
   await people(page, new URL(link).origin);
   await page.goto(`${new URL(link).origin}/audit?action=service.*`);
   await settled(page);
-  await page.getByText('service.delete').first().waitFor();
-  const log = await page.getByRole('table', { name: 'Audit log' }).innerText();
+  const rows = page.getByRole('table', { name: 'Audit log' });
+  for (const action of ['service.delete', 'service.create']) await rows.getByText(action, { exact: true }).first().waitFor();
+  const log = await rows.innerText();
   assert.ok(log.indexOf('service.delete') < log.indexOf('service.create'), 'newest first');
   await page.getByRole('button', { name: 'Verify' }).click();
   await page.getByText('Nothing was edited, removed or reordered').waitFor();

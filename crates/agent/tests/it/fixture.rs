@@ -22,7 +22,7 @@ pub(crate) const KEPT: &str = "work-2.pb";
 pub(crate) const FORMER: &str = "desired.pb";
 
 /// How long the slowest of the parts may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Fixture {
     pub(crate) cluster: TestCluster,

@@ -71,7 +71,8 @@ async fn a_secret_is_written_and_kept_nowhere_else(cluster: TestCluster) -> anyh
     let labels = found.metadata.labels.clone().unwrap_or_default();
     assert_eq!(labels.get(OWNER), Some(&one.id), "{labels:?}");
     assert_eq!(password(found).as_deref(), Some(VALUE.as_bytes()));
-    let kept = std::fs::read(f.folder.path().join(KEPT))?;
+    let kept = f.folder.path().join(KEPT);
+    let kept = eventually(PATIENCE, async || std::fs::read(&kept).map_err(|error| error.to_string())).await;
     assert!(!kept.windows(VALUE.len()).any(|window| window == VALUE.as_bytes()), "values are on disk");
     assert!(f.console.memory().secrets.is_empty());
     // A second one is no news of the first, and is written as well.

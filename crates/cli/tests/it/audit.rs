@@ -9,7 +9,7 @@ use crate::whole::{Whole, whole};
 
 /// Waits until all that was written so far is in the chain and signed.
 async fn chained(w: &Whole) {
-    eventually(Duration::from_secs(30), async || {
+    eventually(Duration::from_mins(1), async || {
         let verdict = w.json("audit verify").await;
         (verdict["unchained"] == 0 && verdict["sequence"].as_u64() > Some(0)).then_some(())
     })

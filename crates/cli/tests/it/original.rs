@@ -69,7 +69,7 @@ async fn the_originals_commands_are_understood() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("web");
     let line = format!("cd services tarball @blue/web --dir {}", dir.display());
-    plural_testkit::eventually(std::time::Duration::from_secs(30), async || {
+    plural_testkit::eventually(std::time::Duration::from_mins(1), async || {
         // Until its source was fetched there is none.
         (w.person.run(&line).await.code == 0).then_some(())
     })

@@ -70,7 +70,7 @@ async fn from_login_to_a_service_and_back() {
     assert_eq!(w.ok("cd services list green -o name").await, "");
     let kicked = w.json("cd services kick blue/web").await;
     assert_eq!(kicked["name"], "web");
-    let found = plural_testkit::eventually(std::time::Duration::from_secs(30), async || {
+    let found = plural_testkit::eventually(std::time::Duration::from_mins(1), async || {
         let found = w.json("cd services describe blue/web").await;
         (!found["sha"].is_null()).then_some(found)
     })

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::api_server::TestServer;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 const UPDATE: &str = "mutation ($id: ID!, $a: ServiceUpdateAttributes!) {
   updateServiceDeployment(id: $id, attributes: $a) { id revision { id } syncConfig { policy { prunePercent retryLimit } } }

@@ -76,7 +76,7 @@ impl Home {
 
     /// Fails when a process of this home still runs, or left something in its temporary folder.
     pub(crate) async fn nothing_is_left(&self) {
-        eventually(Duration::from_secs(10), async || {
+        eventually(LIMIT, async || {
             let processes = self.processes();
             let files: Vec<_> = std::fs::read_dir(self.path().join("tmp"))
                 .map_err(|error| error.to_string())?

@@ -222,8 +222,14 @@ async fn everything_revoked(w: ProxyWorld) -> anyhow::Result<()> {
     assert_eq!(w.get(&token, "/version").await?.0, 401);
 
     // A token that ends by itself.
-    let token = w.token(ada.id, Some(TimeDelta::seconds(2))).await?;
-    let mut ended = watch(&token).await;
+    let mut ended = eventually(PATIENCE, async || {
+        // On a busy machine one may end before it is used.
+        let token = w.token(ada.id, Some(TimeDelta::seconds(2))).await;
+        let token = token.map_err(|error| format!("{error:#}"))?;
+        let line = w.http().await.map_err(|error| format!("{error:#}"))?;
+        line.watch(&format!("/k8s/blue{path}"), &token).await.map_err(|error| format!("{error:#}"))
+    })
+    .await;
     ended.until_closed(SOON + Duration::from_secs(2)).await?;
 
     // A group that is left: who somebody is in the cluster changed.

@@ -11,7 +11,10 @@ use std::{
 
 use anyhow::Context as _;
 use chrono::TimeDelta;
-use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding, RoleRef, Subject};
+use k8s_openapi::api::{
+    authorization::v1::SubjectAccessReview,
+    rbac::v1::{ClusterRoleBinding, RoleBinding, RoleRef, Subject},
+};
 use kube::{
     Api,
     api::PostParams,
@@ -27,6 +30,7 @@ use plural_core::policy::{BindingSubject, BindingsChange};
 use plural_core::user::NewUser;
 use plural_testkit::{TestCluster, TestDatabase, eventually};
 use plural_tunnel::ConsoleOptions;
+use serde_json::json;
 
 use crate::world::{PASSWORD, PATIENCE, Person, console_config};
 
@@ -230,23 +234,41 @@ impl ProxyWorld {
         Ok((group.id, name))
     }
 
-    /// Binds a user or group to a ClusterRole in the test's namespace.
+    /// Binds a user or group to a ClusterRole that reads Pods, in the test's namespace.
     pub(crate) async fn bind_in_namespace(&self, kind: &str, name: &str, role: &str) -> anyhow::Result<()> {
         let bindings: Api<RoleBinding> = Api::namespaced(self.cluster.client().await?, &self.namespace);
         let mut binding = RoleBinding { role_ref: role_ref(role), ..RoleBinding::default() };
         binding.metadata.generate_name = Some("test-".to_owned());
         binding.subjects = Some(vec![subject(kind, name)]);
         bindings.create(&PostParams::default(), &binding).await?;
-        Ok(())
+        self.until_allowed(kind, name, Some(&self.namespace)).await
     }
 
-    /// Binds a user to a ClusterRole in all of the cluster.
+    /// Binds a user to a ClusterRole that reads Pods, in all of the cluster.
     pub(crate) async fn bind_in_cluster(&self, email: &str, role: &str) -> anyhow::Result<()> {
         let bindings: Api<ClusterRoleBinding> = Api::all(self.cluster.client().await?);
         let mut binding = ClusterRoleBinding { role_ref: role_ref(role), ..ClusterRoleBinding::default() };
         binding.metadata.generate_name = Some("test-".to_owned());
         binding.subjects = Some(vec![subject("User", email)]);
         bindings.create(&PostParams::default(), &binding).await?;
+        self.until_allowed("User", email, None).await
+    }
+
+    /// Waits until the API server judges by a binding: it hears of one some time after it took it.
+    async fn until_allowed(&self, kind: &str, name: &str, namespace: Option<&str>) -> anyhow::Result<()> {
+        let reviews: Api<SubjectAccessReview> = Api::all(self.cluster.client().await?);
+        let (field, who) = if kind == "Group" { ("groups", json!([name])) } else { ("user", json!(name)) };
+        let mut spec =
+            json!({"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": namespace}});
+        spec[field] = who;
+        let asked = serde_json::from_value(json!({"metadata": {}, "spec": spec}))?;
+        eventually(PATIENCE, async || {
+            let told =
+                reviews.create(&PostParams::default(), &asked).await.map_err(|error| error.to_string())?;
+            let status = told.status.unwrap_or_default();
+            if status.allowed { Ok(()) } else { Err(format!("{status:?}")) }
+        })
+        .await;
         Ok(())
     }
 

@@ -20,7 +20,7 @@ use plural_wire::{
 };
 
 /// How long the slowest part may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The administrator.
 pub(crate) const EMAIL: &str = "ada@example.com";

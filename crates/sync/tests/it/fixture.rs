@@ -14,7 +14,7 @@ use plural_testkit::TestCluster;
 use serde_json::{Value, json};
 
 /// How long a cluster may take for what it does by itself.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Fixture {
     pub(crate) cluster: TestCluster,

@@ -52,7 +52,7 @@ async fn writes_are_counted(cluster: TestCluster) -> anyhow::Result<()> {
         writes.into_iter().filter(|w| w.user == "admin").collect::<Vec<_>>()
     };
     // The real one writes its log after the answer.
-    eventually(Duration::from_secs(10), || async { ours().len() == 2 }).await;
+    eventually(Duration::from_secs(30), || async { ours().len() == 2 }).await;
     let writes = ours();
     assert_eq!(writes.iter().map(|w| w.code).collect::<Vec<_>>(), [201, 409]);
     assert_eq!((writes[0].verb.as_str(), writes[0].resource.as_str()), ("create", "configmaps"));

@@ -38,7 +38,7 @@ impl World {
             "git": {"ref": "main", "folder": "docs"}, "contextBindings": [{"contextId": saved["id"]}],
         });
         let made = self.t.owner.data(CREATE, json!({"c": self.cluster, "a": attributes})).await;
-        made["createServiceDeployment"]["id"].as_str().unwrap().to_owned()
+        self.fetched(&made["createServiceDeployment"]["id"]).await
     }
 
     /// The service as the agent is told of it, when its contexts are these.

@@ -35,7 +35,18 @@ impl World {
             "git": {"ref": "main", "folder": "docs"}, "imports": [{"stackId": self.stack}],
         });
         let made = self.t.owner.data(CREATE, json!({"c": self.cluster, "a": attributes})).await;
-        made["createServiceDeployment"]["id"].as_str().unwrap().to_owned()
+        self.fetched(&made["createServiceDeployment"]["id"]).await
+    }
+
+    /// The id of a service, once its commit was fetched: with that it has another revision than the one that it begins with.
+    pub(super) async fn fetched(&self, service: &Value) -> String {
+        let ask = "query ($id: ID) { serviceDeployment(id: $id) { sha } }";
+        eventually(Duration::from_mins(1), async || {
+            let found = self.t.owner.data(ask, json!({"id": service})).await;
+            if found["serviceDeployment"]["sha"].is_string() { Ok(()) } else { Err(found.to_string()) }
+        })
+        .await;
+        service.as_str().unwrap().to_owned()
     }
 
     /// Run `number` of the stack is applied, and tells these outputs.

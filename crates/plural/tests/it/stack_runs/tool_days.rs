@@ -70,8 +70,9 @@ async fn what_a_provider_started_ends_when_it_takes_too_long(database: TestDatab
         return Ok(());
     }
     let world = World::simulated(&database).await?;
-    let (stack, waits, started) = hanging(&world, json!({"timeout": "20s"})).await?;
-    let failed = world.fails(&waits, &["longer than 20 seconds", "may have changed"]).await;
+    // Long enough to plan, and to come to where it hangs, on a busy machine.
+    let (stack, waits, started) = hanging(&world, json!({"timeout": "40s"})).await?;
+    let failed = world.fails(&waits, &["longer than 40 seconds", "may have changed"]).await;
     nothing_is_left(&world, &stack, &failed, &started).await?;
     world.end();
     Ok(())

@@ -102,7 +102,7 @@ fn first_password(log: &str) -> Option<String> {
 async fn kubelet(cluster: &TestCluster, home: &Home, namespace: &str) -> anyhow::Result<Running> {
     let client = cluster.client().await?;
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
-    let deployment = eventually(LIMIT, async || deployments.get("plural-agent").await).await;
+    let deployment = eventually(LIMIT * 3, async || deployments.get("plural-agent").await).await;
     let pod = deployment.spec.template.spec.context("a Deployment without a Pod")?;
     let container = pod.containers.into_iter().next().context("a Pod without a container")?;
     let secrets: Api<Secret> = Api::namespaced(client, namespace);

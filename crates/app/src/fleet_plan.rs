@@ -352,9 +352,14 @@ pub fn fleet_plan_tellers(
 
 /// The jobs that a plan begins with.
 pub(crate) fn beginners(plan: &FleetPlan) -> Result<Vec<NewJob>> {
+    beginners_again(plan, 0)
+}
+
+/// [`beginners`]; `again` is how often it was made again by itself, this time included.
+pub(crate) fn beginners_again(plan: &FleetPlan, again: usize) -> Result<Vec<NewJob>> {
     let mut jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
     if plan.phase == FleetPlanPhase::Looking {
-        jobs.push(NewJob::of::<LookFleetPlan>(&BegunFleetPlan { id: plan.id })?);
+        jobs.push(NewJob::of::<LookFleetPlan>(&BegunFleetPlan { id: plan.id, again })?);
     }
     Ok(jobs)
 }

@@ -15,7 +15,7 @@ use plural_core::{Error, Result};
 use crate::access::{Approve, Authorized, Read, Write, actor_name};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::fleet_plan::beginners;
+use crate::fleet_plan::{beginners, beginners_again};
 use crate::ports::git_host_pulls::HostCheck;
 use crate::records::there;
 use crate::repository::RepositorySelector;
@@ -149,7 +149,7 @@ impl App {
                 plans.push(plan);
                 continue;
             };
-            let renewed = self.fleet_plan_renewed_by(ctx, &repository, &plan).await?;
+            let renewed = self.fleet_plan_renewed_by(ctx, &repository, &plan, 0).await?;
             plans.push(renewed.ok_or_else(|| {
                 Error::conflict("the pull request has moved on meanwhile: read its plans again")
             })?);
@@ -163,12 +163,20 @@ impl App {
     /// # Errors
     /// When the store fails.
     pub async fn fleet_plan_renewed(&self, before: &FleetPlan) -> Result<bool> {
+        self.fleet_plan_tried_again(before, 0).await
+    }
+
+    /// [`Self::fleet_plan_renewed`], as the console could not look at the commit: `again` is how often, this time included.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) async fn fleet_plan_tried_again(&self, before: &FleetPlan, again: usize) -> Result<bool> {
         let system = self.system_ctx();
         let by = RepositorySelector::Id(before.repository_id);
         let Some(repository) = there(self.authorized::<Repository, Write>(&system, &by).await)? else {
             return Ok(false);
         };
-        Ok(self.fleet_plan_renewed_by(&system, &repository, before).await?.is_some())
+        Ok(self.fleet_plan_renewed_by(&system, &repository, before, again).await?.is_some())
     }
 
     /// The same commit again. That of a fork was released with the plan before.
@@ -177,6 +185,7 @@ impl App {
         ctx: &OpCtx,
         repository: &Authorized<Repository, Write>,
         before: &FleetPlan,
+        again: usize,
     ) -> Result<Option<FleetPlan>> {
         let (id, at) = (FleetPlanId::new(), ctx.now());
         let plan = FleetPlan {
@@ -195,7 +204,8 @@ impl App {
             ..before.clone()
         };
         let by = repository.audited_new(ctx, "fleetPlan.create", "fleet plan", id, &plan.reference);
-        let has_begun = self.store.fleet_plan_begin(by, &plan, Some(before.id), &beginners(&plan)?).await?;
+        let jobs = beginners_again(&plan, again)?;
+        let has_begun = self.store.fleet_plan_begin(by, &plan, Some(before.id), &jobs).await?;
         Ok(has_begun.then_some(plan))
     }
 

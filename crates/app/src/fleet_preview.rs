@@ -112,7 +112,7 @@ impl App {
         let json = PreviewAsked { connection, repository, base, name, asked, plannable }.into_json()?;
         let owner = KeyOwner::of(Some(project));
         let sealed = self.sealer.seal(owner, &preview_context(id), &json).await?;
-        let job = NewJob::of::<LookFleetPreview>(&BegunFleetPlan { id })?;
+        let job = NewJob::of::<LookFleetPreview>(&BegunFleetPlan::first(id))?;
         self.store.fleet_preview_begin(by, &plan, &sealed, &[job]).await?;
         Ok(plan)
     }

@@ -27,6 +27,7 @@ mod plan_pull_request;
 mod prepare_stack_run;
 mod pull_request_parts;
 mod read_pull_request;
+mod renew_fleet_plan;
 mod renew_services;
 mod reseal;
 mod share_mirrors;
@@ -75,6 +76,7 @@ pub(crate) use pull_request_parts::Fetched;
 pub use read_pull_request::{
     FollowMerge, HearPullRequest, HeardPullRequest, KnownPullRequest, MergedPullRequest, ReadPullRequest,
 };
+pub use renew_fleet_plan::RenewFleetPlan;
 pub use renew_services::{RenewProject, RenewServices, RenewedProject, RenewedRepository};
 pub(crate) use reseal::reseal_job;
 pub use reseal::{Reseal, Resealed, ResealedWith};
@@ -246,6 +248,7 @@ pub(crate) const JOBS: &[JobEntry] = &[
     JobEntry::of::<TellFleetPlan>(),
     JobEntry::of::<PlanFleetOfPull>(),
     JobEntry::of::<FollowFleetBase>(),
+    JobEntry::of::<RenewFleetPlan>(),
     JobEntry::of::<HearPullRequest>(),
     JobEntry::of::<ReadPullRequest>(),
     JobEntry::of::<FollowMerge>(),

@@ -253,6 +253,22 @@ pub struct FleetPlan {
     pub updated_at: DateTime<Utc>,
 }
 
+/// How the error of a plan begins that the console makes again by itself.
+const AGAIN: &str = "the console could not look at the commit and tries again at ";
+
+/// Why there is no plan yet, where the console makes it again by itself at this time.
+pub fn tried_again(at: DateTime<Utc>, why: &str) -> String {
+    format!("{AGAIN}{}; `plural pr replan` does it at once: {why}", at.format("%Y-%m-%d %H:%M UTC"))
+}
+
+impl FleetPlan {
+    /// When the console makes it again by itself, for people; of one that failed as [`tried_again`] says.
+    pub fn again_at(&self) -> Option<&str> {
+        let rest = self.error.as_deref()?.strip_prefix(AGAIN)?;
+        rest.split_once(';').map(|(at, _)| at)
+    }
+}
+
 impl Keyed for FleetPlan {
     fn key(&self) -> Uuid {
         self.id.uuid()

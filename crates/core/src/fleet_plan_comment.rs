@@ -34,7 +34,16 @@ pub fn comment(plan: &FleetPlan, parts: &[FleetPlanPart], link: Option<&str>) ->
             "This commit comes from a fork: nothing of it is rendered before somebody who may approve releases it, in the console or \
              with `plural pr release`.\n",
         ),
-        FleetPlanPhase::Failed => text.push_str("There is no plan of this commit: the console says why.\n"),
+        FleetPlanPhase::Failed => match plan.again_at() {
+            None => text.push_str("There is no plan of this commit: the console says why.\n"),
+            Some(at) => {
+                let _ = writeln!(
+                    text,
+                    "There is no plan of this commit yet: the console could not look at it, and tries again at {at}. \
+                     `plural pr replan` does it at once."
+                );
+            }
+        },
         FleetPlanPhase::Superseded => text.push_str("A newer plan took its place.\n"),
         FleetPlanPhase::Asked | FleetPlanPhase::Done => told(&mut text, plan, parts),
     }
@@ -188,7 +197,13 @@ pub fn check(plan: &FleetPlan, parts: &[FleetPlanPart]) -> Option<(PullState, St
         FleetPlanPhase::Held => {
             Some((PullState::Pending, "The plan waits for the release of this commit".to_owned()))
         }
-        FleetPlanPhase::Failed => Some((PullState::Failure, "There is no plan: see the console".to_owned())),
+        FleetPlanPhase::Failed => {
+            let words = plan.again_at().map_or_else(
+                || "There is no plan: see the console".to_owned(),
+                |at| format!("There is no plan yet: the console tries again at {at}"),
+            );
+            Some((PullState::Failure, words))
+        }
         FleetPlanPhase::Done => {
             let (own, others): (Vec<FleetPlanPart>, Vec<FleetPlanPart>) =
                 parts.iter().cloned().partition(|part| part.project_id == plan.project_id);
@@ -225,7 +240,7 @@ mod tests {
     use chrono::{DateTime, TimeDelta};
 
     use super::*;
-    use crate::fleet_plan::FleetSince;
+    use crate::fleet_plan::{FleetSince, tried_again};
     use crate::ids::{ClusterId, FleetPartId, FleetPlanId, ProjectId, RepositoryId, ServiceId};
 
     fn plan(phase: FleetPlanPhase) -> FleetPlan {
@@ -411,5 +426,17 @@ Nothing of this is applied. Values are in the console, for those who may read th
         assert_eq!(words, "0 created, 0 changed, 0 deleted; services of other projects would not go through");
         assert_eq!(check(&plan(FleetPlanPhase::Held), &[]).unwrap().0, PullState::Pending);
         assert_eq!(check(&plan(FleetPlanPhase::Superseded), &[]), None);
+    }
+
+    #[test]
+    fn one_that_is_tried_again_says_when_and_not_why() {
+        let mut failed = plan(FleetPlanPhase::Failed);
+        assert_eq!(check(&failed, &[]).unwrap().1, "There is no plan: see the console");
+        failed.error = Some(tried_again(DateTime::UNIX_EPOCH, "git: a secret; more"));
+        let at = "tries again at 1970-01-01 00:00 UTC";
+        let expected = (PullState::Failure, format!("There is no plan yet: the console {at}"));
+        assert_eq!(check(&failed, &[]), Some(expected));
+        let text = comment(&failed, &[], None);
+        assert!(text.contains(at) && !text.contains("secret"), "{text}");
     }
 }

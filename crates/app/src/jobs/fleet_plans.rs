@@ -24,6 +24,7 @@ use super::fleet_plan_sources::together;
 use super::plan_preview::{AskedStack, PlanPreviewedStack};
 use super::plan_pull_request::bring;
 use super::read_pull_request::KnownPullRequest;
+use super::renew_fleet_plan::given_up;
 use super::sync_sources::At;
 use crate::app::App;
 use crate::fleet_plan::{FleetAsked, FleetReached, FleetTarget, ReachedStack, fleet_plan_tellers};
@@ -59,6 +60,9 @@ pub enum PlanFleetOfPull {}
 pub struct BegunFleetPlan {
     /// Its record.
     pub id: FleetPlanId,
+    /// How often it was made again by itself, as the console could not look at the commit.
+    #[serde(default)]
+    pub again: usize,
 }
 
 /// Which plan a host is told of.
@@ -92,7 +96,7 @@ impl Job for LookFleetPlan {
     /// A check that stays pending keeps everybody from merging.
     async fn died(app: &Arc<App>, begun: BegunFleetPlan, why: &str) -> Result<()> {
         let Some(plan) = app.store.fleet_plan_to_look_at(begun.id).await? else { return Ok(()) };
-        given_up(app, &plan, why).await
+        given_up(app, &plan, begun.again, why).await
     }
 }
 
@@ -150,7 +154,7 @@ pub(super) async fn looked_at(
         Ok(asked) => {
             if asked.is_any() {
                 let wait = PATIENCE.to_std().unwrap_or_default();
-                jobs.push(NewJob::of::<EndFleetPlan>(&BegunFleetPlan { id: plan.id })?.after(wait));
+                jobs.push(NewJob::of::<EndFleetPlan>(&BegunFleetPlan::first(plan.id))?.after(wait));
             }
             for ReachedStack { stack, source } in &asked.stacks {
                 let Some(source) = source.clone() else { continue };
@@ -165,13 +169,6 @@ pub(super) async fn looked_at(
         Err(Stop::Internal(error)) => return Err(error.into()),
     }
     Ok(())
-}
-
-/// Ends a plan whose job is dead.
-pub(super) async fn given_up(app: &App, plan: &FleetPlan, why: &str) -> Result<()> {
-    let jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
-    let error = format!("the console could not look at the commit ({why}): ask for the plan again");
-    app.store.fleet_plan_failed(plan.id, (error.as_str(), None), &jobs, app.now()).await
 }
 
 /// Why a plan is not made.

@@ -13,9 +13,10 @@ use plural_core::stack::Stack;
 use plural_core::stack_run::RunSource;
 use serde::{Deserialize, Serialize};
 
-use super::fleet_plans::{Base, BegunFleetPlan, Head, MOST_CONFLICTS, Stop, given_up, looked_at, stopped};
+use super::fleet_plans::{Base, BegunFleetPlan, Head, MOST_CONFLICTS, Stop, looked_at, stopped};
 use super::plan_pull_request::{Changed, bring, changed_stacks};
 use super::prepare_stack_run::{closure, told};
+use super::renew_fleet_plan::given_up;
 use crate::app::App;
 use crate::fleet_plan::{FleetAsked, ReachedStack};
 use crate::fleet_preview::{PreviewAsked, preview_context};
@@ -52,7 +53,7 @@ impl Job for LookFleetPreview {
     async fn died(app: &Arc<App>, begun: BegunFleetPlan, why: &str) -> Result<()> {
         let found = app.store.fleet_preview_to_look_at(begun.id).await?;
         let Some((plan, _)) = found else { return Ok(()) };
-        given_up(app, &plan, why).await
+        given_up(app, &plan, begun.again, why).await
     }
 }
 

@@ -201,7 +201,7 @@ impl Hosted {
 }
 
 fn begun(id: &Value) -> BegunFleetPlan {
-    BegunFleetPlan { id: id.as_str().unwrap().parse().unwrap() }
+    BegunFleetPlan::first(id.as_str().unwrap().parse().unwrap())
 }
 
 /// Every blob below a folder.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plural_app::job::Job as _;
-use plural_app::jobs::{BegunFleetPlan, FollowFleetBase, LookFleetPlan, MovedBranches};
+use plural_app::jobs::{BegunFleetPlan, FollowFleetBase, LookFleetPlan, MovedBranches, RenewFleetPlan};
 use plural_core::access::Actor;
 use plural_core::pull_request::{HostPullRequest, PrStatus};
 use plural_testkit::{GitRemote, GitServer, ScmDialect, ScmServer, TestDatabase, each_database, eventually};
@@ -29,7 +29,8 @@ const CREATE: &str = "mutation ($r: ID!, $ref: String!, $pull: ID) {
 each_database!(
     each_head_is_planned_and_its_host_is_told,
     a_fork_waits_for_a_person,
-    a_commit_that_the_console_could_not_look_at_is_told,
+    a_commit_that_the_console_could_not_look_at_is_told_and_tried_again,
+    a_plan_of_a_closed_pull_request_is_not_tried_again,
     what_others_changed_on_the_base_is_no_part_of_a_plan,
     a_commit_that_does_not_merge_has_no_plan,
     services_that_follow_the_default_branch_are_planned,
@@ -216,6 +217,13 @@ impl Hosted {
         FollowFleetBase::run(self.t.console.app(), moved).await.unwrap();
     }
 
+    /// As if each attempt to look at the commit of a plan had ended with its console, after it was made again so often.
+    async fn looks_in_vain(&self, plan: &Value, again: usize) {
+        self.t.sql("UPDATE fleet_plans SET phase = 'LOOKING' WHERE phase = 'DONE'").await;
+        let begun = BegunFleetPlan { id: plan["id"].as_str().unwrap().parse().unwrap(), again };
+        LookFleetPlan::died(self.t.console.app(), begun, "the console ended").await.unwrap();
+    }
+
     /// The one comment of a pull request, once it says this.
     async fn comment(&self, number: u64, says: &str) -> String {
         eventually(LONG, async || {
@@ -297,18 +305,50 @@ async fn a_fork_waits_for_a_person(database: TestDatabase) {
     assert_eq!(release(&h.t.owner, &sha).await.outcome(), "CONFLICT", "once is enough");
 }
 
-async fn a_commit_that_the_console_could_not_look_at_is_told(database: TestDatabase) {
+async fn a_commit_that_the_console_could_not_look_at_is_told_and_tried_again(database: TestDatabase) {
     let h = Hosted::new(&database).await;
     let sha = h.push("feature", "2");
-    let (id, _) = h.opened("feature").await;
+    let (id, number) = h.opened("feature").await;
     let plan = h.planned(&id, &sha, "DONE").await;
     h.check(&sha, "success").await;
-    // As if each attempt had ended with its console.
-    h.t.sql("UPDATE fleet_plans SET phase = 'LOOKING'").await;
-    let begun = BegunFleetPlan { id: plan["id"].as_str().unwrap().parse().unwrap() };
-    LookFleetPlan::died(h.t.console.app(), begun, "the console ended").await.unwrap();
-    h.planned(&id, &sha, "FAILED").await;
+    h.looks_in_vain(&plan, 0).await;
+    let failed = h.planned(&id, &sha, "FAILED").await;
+    assert!(failed["error"].as_str().unwrap().contains("tries again at 2"), "{failed}");
+    // Its branch is followed all the same.
+    assert_eq!(failed["baseSha"], json!(h.remote.resolve("refs/heads/main").unwrap()), "{failed}");
+    h.comment(number, "tries again at 2").await;
     h.check(&sha, "failure").await;
+
+    // Its time comes. A new job has the workers look.
+    h.t.sql("UPDATE jobs SET run_after = 0 WHERE kind = 'renew_fleet_plan'").await;
+    h.t.admin.data(CREATE, json!({"r": h.repository, "ref": "main"})).await;
+    let made = h.planned(&id, &sha, "DONE").await;
+    assert_ne!(made["id"], plan["id"]);
+    h.comment(number, "agent away").await;
+    h.check(&sha, "success").await;
+
+    // After the last time it waits for a person.
+    h.looks_in_vain(&made, 3).await;
+    let all = plans(&h.t.admin, &id).await;
+    let last = all.iter().find(|plan| plan["id"] == made["id"]).unwrap();
+    let error = "the console could not look at the commit (the console ended): ask for the plan again with `plural pr replan`";
+    assert_eq!((&last["phase"], &last["error"]), (&json!("FAILED"), &json!(error)), "{last}");
+    h.comment(number, "There is no plan of this commit: the console says why").await;
+    h.check(&sha, "failure").await;
+}
+
+async fn a_plan_of_a_closed_pull_request_is_not_tried_again(database: TestDatabase) {
+    let h = Hosted::new(&database).await;
+    let sha = h.push("feature", "2");
+    let (id, number) = h.opened("feature").await;
+    let plan = h.planned(&id, &sha, "DONE").await;
+    h.looks_in_vain(&plan, 0).await;
+    h.host.close_by_another(number);
+    h.refresh(&id).await;
+    let begun = BegunFleetPlan { id: plan["id"].as_str().unwrap().parse().unwrap(), again: 1 };
+    RenewFleetPlan::run(h.t.console.app(), begun).await.unwrap();
+    let all = plans(&h.t.admin, &id).await;
+    assert_eq!((all.len(), &all[0]["id"], &all[0]["phase"]), (1, &plan["id"], &json!("FAILED")), "{all:?}");
 }
 
 async fn what_others_changed_on_the_base_is_no_part_of_a_plan(database: TestDatabase) {

@@ -115,6 +115,7 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
                 "tell_fleet_plan",
                 "plan_fleet_of_pull",
                 "follow_fleet_base",
+                "renew_fleet_plan",
                 "hear_pull_request",
                 "read_pull_request",
                 "follow_merge",

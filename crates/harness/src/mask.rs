@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::Value;
@@ -17,11 +17,24 @@ const LEAST_SETTING: usize = 8;
 const PIECE: usize = 512;
 /// As `base64` breaks its lines.
 const BASE64_PIECE: usize = 76;
+/// As `xxd -p` breaks its lines.
+const HEX_PIECE: usize = 60;
+/// Escapes of 25 bytes.
+const URL_PIECE: usize = 75;
+/// Of longer values, only what JSON and base64 make of them is looked for.
+const LONGEST_WITH_FORMS: usize = 1 << 10;
+/// Bytes of all other forms: memory is for the tools.
+const MOST_FORMS: usize = 256 << 10;
+/// What encoders of addresses leave as it is besides letters and digits: those of Go, Python, JavaScript, Java and browsers.
+const KEPT_IN_URLS: [&[u8]; 8] =
+    [b"-_.~", b"-_.~/", b"-_.!~*'()", b"-_.~$&+=:@", b"-_.~$&+,;=", b"-_.!~*'();/?:@&=+$,#", b"-_.*", b""];
 
 /// Values that are to be hidden.
 #[derive(Default)]
 pub(crate) struct Collected {
     patterns: BTreeSet<Vec<u8>>,
+    /// Bytes of those that are in [`MOST_FORMS`].
+    forms: usize,
 }
 
 impl Collected {
@@ -61,6 +74,7 @@ impl Collected {
             self.add(value.as_bytes(), PIECE);
         }
         self.encoded(value);
+        self.forms(value);
     }
 
     /// The content of a file: all of its lines, and what stands behind their `=` or `:`.
@@ -72,6 +86,7 @@ impl Collected {
                 let setting = setting.trim().trim_end_matches(',').trim_matches(['"', '\'']);
                 if setting.len() >= LEAST_SETTING {
                     self.add(setting.as_bytes(), PIECE);
+                    self.forms(setting);
                 }
             }
         }
@@ -91,8 +106,7 @@ impl Collected {
         if value.len() < LEAST {
             return;
         }
-        let quoted = Value::from(value).to_string();
-        self.add(&quoted.as_bytes()[1..quoted.len() - 1], PIECE);
+        self.add(quoted(value).as_bytes(), PIECE);
         // All but the last letters are the same where more follows, such as the end of a line.
         let whole = value.len() / 3 * 3;
         for bytes in [value.as_bytes(), &value.as_bytes()[..whole]] {
@@ -103,15 +117,61 @@ impl Collected {
         }
     }
 
-    fn add(&mut self, mut rest: &[u8], piece: usize) {
+    /// As programs write it elsewhere: escaped, in the middle of what is base64, in hex, in addresses.
+    fn forms(&mut self, value: &str) {
+        if !(LEAST..=LONGEST_WITH_FORMS).contains(&value.len()) {
+            return;
+        }
+        for escaped in escaped(value) {
+            self.form(&escaped, PIECE);
+        }
+        for before in 0..3 {
+            let inside = inside_base64(value, before);
+            self.form(&inside.replace('+', "-").replace('/', "_"), BASE64_PIECE);
+            self.form(&inside, BASE64_PIECE);
+        }
+        self.form(&hex::encode(value), HEX_PIECE);
+        self.form(&hex::encode_upper(value), HEX_PIECE);
+        let digits: [fn([u8; 1]) -> String; 2] = [hex::encode, hex::encode_upper];
+        for escape in digits {
+            for kept in KEPT_IN_URLS {
+                let is_kept = |byte: u8| byte.is_ascii_alphanumeric() || kept.contains(&byte);
+                let address = in_url(value, is_kept, escape);
+                self.form(&address.replace("%20", "+"), URL_PIECE);
+                self.form(&address, URL_PIECE);
+            }
+            self.form(&in_url(value, |_| false, escape), URL_PIECE);
+        }
+    }
+
+    fn form(&mut self, form: &str, piece: usize) {
+        // One that is longer than a piece is perhaps looked for twice.
+        if self.forms + 2 * form.len() <= MOST_FORMS {
+            self.forms += self.add(form.as_bytes(), piece);
+        }
+    }
+
+    /// How many bytes were not looked for before.
+    fn add(&mut self, mut rest: &[u8], piece: usize) -> usize {
+        let mut added = 0;
+        let mut insert = |pattern: &[u8]| {
+            if self.patterns.insert(pattern.to_vec()) {
+                added += pattern.len();
+            }
+        };
         while rest.len() >= piece + LEAST {
             let (first, more) = rest.split_at(piece);
-            self.patterns.insert(first.to_vec());
+            insert(first);
             rest = more;
         }
-        if rest.len() >= LEAST {
-            self.patterns.insert(rest.to_vec());
+        // Where a line is broken, what is behind that is too short to be looked for.
+        if rest.len() > piece {
+            insert(&rest[..piece]);
         }
+        if rest.len() >= LEAST {
+            insert(rest);
+        }
+        added
     }
 
     /// Ready to look for them.
@@ -120,12 +180,86 @@ impl Collected {
     /// When there are too many of them.
     pub(crate) fn build(self) -> Result<Secrets, String> {
         let sorted: Vec<Vec<u8>> = self.patterns.into_iter().collect();
-        let automaton = AhoCorasick::new(&sorted).map_err(|error| {
-            format!("the secrets of this run are too many to be hidden from its logs: {error}")
-        })?;
+        // A table of all bytes would take some hundred times the memory of the patterns.
+        let automaton =
+            AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).build(&sorted).map_err(
+                |error| format!("the secrets of this run are too many to be hidden from its logs: {error}"),
+            )?;
         let longest = sorted.iter().map(Vec::len).max().unwrap_or_default();
         Ok(Secrets { automaton, sorted, longest })
     }
+}
+
+/// A text as JSON has it between its quotes.
+fn quoted(text: &str) -> String {
+    let quoted = Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// A text as documents and shells escape it.
+fn escaped(text: &str) -> Vec<String> {
+    let json = quoted(text);
+    // As Go and Terraform write it, and as Python does.
+    let go = json.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e");
+    let mut ascii = String::with_capacity(json.len());
+    for character in json.chars() {
+        if character.is_ascii() {
+            ascii.push(character);
+        } else {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                ascii.push_str("\\u");
+                ascii.push_str(&hex::encode(unit.to_be_bytes()));
+            }
+        }
+    }
+    let mut words = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_ascii() && !character.is_ascii_alphanumeric() && !"_@%+=:,./-".contains(character) {
+            words.push('\\');
+        }
+        words.push(character);
+    }
+    let html = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    vec![
+        // A document in a document.
+        quoted(&json),
+        quoted(&go),
+        json.replace("${", "$${").replace("%{", "%%{"),
+        go,
+        ascii,
+        words,
+        html.replace('"', "&#34;").replace('\'', "&#39;"),
+        html.replace('"', "&quot;").replace('\'', "&#39;"),
+        html,
+        text.replace('\'', "''"),
+        text.replace('\'', "'\\''"),
+        text.replace('\'', "'\"'\"'"),
+    ]
+}
+
+/// What is the same in every base64 with so many bytes, counted modulo 3, before the text.
+fn inside_base64(text: &str, before: usize) -> String {
+    let mut bytes = vec![0; before];
+    bytes.extend_from_slice(text.as_bytes());
+    let encoded = STANDARD_NO_PAD.encode(&bytes);
+    // Characters that tell of what is before, and of what follows.
+    let first = if before == 0 { 0 } else { before + 1 };
+    let end = encoded.len() - usize::from(!bytes.len().is_multiple_of(3));
+    encoded[first..end].to_owned()
+}
+
+/// A text in an address.
+fn in_url(text: &str, is_kept: impl Fn(u8) -> bool, escape: fn([u8; 1]) -> String) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii() && is_kept(byte) {
+            escaped.push(char::from(byte));
+        } else {
+            escaped.push('%');
+            escaped.push_str(&escape([byte]));
+        }
+    }
+    escaped
 }
 
 /// What is to be hidden, ready to be looked for.
@@ -338,6 +472,78 @@ mod tests {
         let wrapped: Vec<&str> =
             wrapped.as_bytes().chunks(76).map(|l| std::str::from_utf8(l).unwrap()).collect();
         assert!(!hidden(&wrapped.join("\n")).contains(&wrapped[0][..20]));
+    }
+
+    #[test]
+    fn a_value_is_hidden_as_other_programs_write_it() {
+        let odd = "p\"a&s's/w <ö>${d\\";
+        let secrets = secrets(&["hunter2!", odd]);
+        let mut texts = vec![
+            "68756e7465723221".to_owned(),
+            "p%22a%26s%27s%2Fw%20%3C%C3%B6%3E%24%7Bd%5C".to_owned(),
+            "p%22a%26s%27s%2fw%20%3c%c3%b6%3e%24%7bd%5c".to_owned(),
+            "p%22a%26s%27s%2Fw+%3C%C3%B6%3E%24%7Bd%5C".to_owned(),
+            "p%22a%26s%27s/w%20%3C%C3%B6%3E%24%7Bd%5C".to_owned(),
+            "%68%75%6e%74%65%72%32%21".to_owned(),
+            "%68%75%6E%74%65%72%32%21".to_owned(),
+            "hunter2%21".to_owned(),
+            r#"p\"a\u0026s's/w \u003cö\u003e${d\\"#.to_owned(),
+            r#"p\"a&s's/w <\u00f6>${d\\"#.to_owned(),
+            r#"p\"a&s's/w <ö>$${d\\"#.to_owned(),
+            r#"p\\\"a&s's/w <ö>${d\\\\"#.to_owned(),
+            r#"p"a&s'\''s/w <ö>${d\"#.to_owned(),
+            r#"p"a&s''s/w <ö>${d\"#.to_owned(),
+            r#"p\"a\&s\'s/w\ \<ö\>\$\{d\\"#.to_owned(),
+            "p&quot;a&amp;s&#39;s/w &lt;ö&gt;${d\\".to_owned(),
+        ];
+        texts.extend([hex::encode(odd), hex::encode_upper(odd)]);
+        for text in texts {
+            for length in [1, 7, text.len()] {
+                assert_eq!(
+                    in_pieces(&secrets, format!("x {text}\n").as_bytes(), length),
+                    "x ***\n",
+                    "{text}"
+                );
+            }
+        }
+        // Whatever stands around it before it is encoded.
+        for before in ["", "a", "ab", "user:"] {
+            for after in ["", "z", "zy", "@host"] {
+                for text in [format!("{before}hunter2!{after}"), format!("{before}{odd}{after}")] {
+                    for encoded in [
+                        base64::engine::general_purpose::STANDARD.encode(&text),
+                        URL_SAFE_NO_PAD.encode(&text),
+                    ] {
+                        let half = encoded.len() / 2;
+                        let hidden = secrets.hidden(&encoded);
+                        assert!(
+                            hidden.contains("***") && !hidden.contains(&encoded[half - 1..=half]),
+                            "{text}"
+                        );
+                    }
+                }
+            }
+        }
+        assert_eq!(secrets.hidden("68756e7465723321 hunter3%21"), "68756e7465723321 hunter3%21");
+    }
+
+    #[test]
+    fn a_line_that_breaks_just_before_the_end_of_a_value_hides_it() {
+        let value = "q".repeat(31);
+        let encoded = hex::encode(&value);
+        let (line, rest) = encoded.split_at(HEX_PIECE);
+        assert!((1..LEAST).contains(&rest.len()), "{rest}");
+        assert_eq!(secrets(&[value.as_str()]).hidden(&format!("{line}\n{rest}")), format!("***\n{rest}"));
+    }
+
+    #[test]
+    fn forms_of_many_values_take_bounded_memory() {
+        let mut collected = Collected::default();
+        for number in 0..2_000 {
+            collected.value(&format!("{number:0>64}"));
+        }
+        assert!(collected.forms <= MOST_FORMS, "{}", collected.forms);
+        assert_eq!(Arc::new(collected.build().unwrap()).hidden(&format!("x {:0>64}", 1_999)), "x ***");
     }
 
     #[test]

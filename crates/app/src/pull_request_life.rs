@@ -15,7 +15,7 @@ use plural_core::scm_connection::{ScmConnection, ScmType};
 use plural_core::scm_webhook::identities;
 use plural_core::{Error, Result};
 
-use crate::access::{Audited, Write};
+use crate::access::{Audited, Read, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::job::NewJob;
@@ -548,6 +548,7 @@ impl App {
     pub async fn pull_request_close(&self, ctx: &OpCtx, id: PullRequestId) -> Result<PullRequest> {
         let known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
         let number = known.number()?;
+        Box::pin(self.pull_request_acts(ctx, &known)).await?;
         if known.told.status == PrStatus::Merged {
             return Err(Error::conflict("the pull request is merged: there is nothing to close"));
         }
@@ -556,6 +557,23 @@ impl App {
         self.store.pull_request_acted(known.audited(ctx, "pullRequest.close"), &job).await?;
         host.close(&known.told.repository, number).await.map_err(refused)?;
         self.pull_request_done(&known, number, PrStatus::Closed).await
+    }
+
+    /// Refuses to merge or close one that no automation opened, through a connection that the caller may not see: whoever writes its text has it
+    /// recorded in a project, and that is no leave to use the token of the whole installation.
+    pub(crate) async fn pull_request_acts(&self, ctx: &OpCtx, known: &PullRequest) -> Result<()> {
+        if known.automation_id.is_some() {
+            return Ok(());
+        }
+        let by = ScmConnectionSelector::Id(known.connection_id);
+        match self.authorized::<ScmConnection, Read>(ctx, &by).await {
+            Ok(_) => Ok(()),
+            Err(Error::NotFound { .. } | Error::Forbidden { .. }) => Err(Error::forbidden(
+                "no automation opened the pull request, and its connection is of the whole installation: an administrator merges or \
+                 closes it, or somebody at its host",
+            )),
+            Err(error) => Err(error),
+        }
     }
 
     /// The host of one, where its connection may still touch its repository.

@@ -95,6 +95,7 @@ impl App {
         let MergeAsk { head, method, in_window } = ask;
         let mut known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
         let number = known.number()?;
+        Box::pin(self.pull_request_acts(ctx, &known)).await?;
         let head = head.or_else(|| known.life.head.clone()).ok_or_else(|| {
             Error::conflict("its head is not known yet: read it back first, and look at what is merged")
         })?;
@@ -381,7 +382,11 @@ impl App {
                 self.ctx(Actor::User(self.store.user_actor(&user).await?))
             }
         };
-        match self.authorized::<PullRequest, Write>(&ctx, &id).await {
+        let found = match self.authorized::<PullRequest, Write>(&ctx, &id).await {
+            Ok(known) => Box::pin(self.pull_request_acts(&ctx, &known)).await.map(|()| known),
+            Err(error) => Err(error),
+        };
+        match found {
             Ok(known) => Ok(Some((ctx, known))),
             Err(Error::NotFound { .. } | Error::Forbidden { .. }) => Ok(None),
             Err(error) => Err(error),

@@ -16,6 +16,7 @@ each_database!(
     it_is_about_what_reads_its_repository,
     it_is_about_a_stack_and_what_reads_it_as_a_further_source,
     one_that_somebody_else_opened_is_recorded_when_it_names_what_reads_it,
+    through_the_installations_connection_administrators_merge_what_nobody_asked_for,
     it_is_merged_at_its_head_by_who_may_and_told,
     it_is_closed_and_a_merged_one_is_not,
     a_merge_reaches_what_reads_its_repository,
@@ -49,11 +50,7 @@ impl World {
         // What is not told of is not fetched while a test runs.
         let t = TestServer::on_with(database, |config| config.poll_seconds = 3_600).await;
         let (host, connection) = t.forge().await;
-        let create =
-            "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { externalId } }";
-        let hook = json!({"connectionId": connection, "type": "GITEA", "owner": "plural", "hmac": SECRET});
-        let hook = t.admin.data(create, json!({"a": hook})).await["createScmWebhookPointer"].clone();
-        let path = format!("/ext/v1/webhooks/gitea/{}", hook["externalId"].as_str().unwrap());
+        let path = hook(&t, &connection).await;
         let mut w = Self { t, host, connection, automation: Value::Null, path };
         w.automation = w.automation("add", "Adds {{ context.name }}.").await;
         w
@@ -118,6 +115,15 @@ impl World {
         let repository = self.t.admin.repository(&url).await;
         self.t.admin.service(&cluster, &repository, name).await;
     }
+}
+
+/// Where the host sends what the webhook of a connection is told.
+async fn hook(t: &TestServer, connection: &Value) -> String {
+    let create =
+        "mutation ($a: ScmWebhookAttributes!) { createScmWebhookPointer(attributes: $a) { externalId } }";
+    let hook = json!({"connectionId": connection, "type": "GITEA", "owner": "plural", "hmac": SECRET});
+    let hook = t.admin.data(create, json!({"a": hook})).await["createScmWebhookPointer"].clone();
+    format!("/ext/v1/webhooks/gitea/{}", hook["externalId"].as_str().unwrap())
 }
 
 async fn read(by: &Person, id: &Value) -> Value {
@@ -365,6 +371,42 @@ async fn one_that_somebody_else_opened_is_recorded_when_it_names_what_reads_it(d
     // Strangers to the project do not see it.
     let of_stranger = w.t.stranger.data(list, json!({})).await;
     assert_eq!(of_stranger["pullRequests"]["edges"], json!([]));
+    // The connection is of their project: whoever may write that acts with it.
+    let closed = w.t.owner.data(CLOSE, json!({"id": node["id"]})).await;
+    assert_eq!(closed["closePullRequest"]["status"], "CLOSED", "{closed}");
+    w.t.stop().await;
+}
+
+/// Whoever may write a project whose service reads a repository could have anything merged into that: a line of the text is all it takes.
+async fn through_the_installations_connection_administrators_merge_what_nobody_asked_for(
+    database: TestDatabase,
+) {
+    let mut w = World::new(&database).await;
+    let of_all = json!({
+        "name": "everywhere", "type": "GITEA", "apiUrl": w.host.api_url(), "token": w.host.token(),
+        "repositories": ["plural/*"],
+    });
+    let connection = w.t.admin.scm_connection(&of_all).await;
+    w.path = hook(&w.t, &connection).await;
+    w.service("blue", "shop").await;
+    w.host.push("by-hand", "apps/web.yaml", "replicas: 3\n");
+    let number = w.host.open_by_another("Scale it", "Plural Service: blue/shop", "by-hand");
+    w.told(number).await;
+    let opened = eventually(SHORTLY, async || {
+        let all = w.t.owner.data("{ pullRequests { edges { node { id head } } } }", json!({})).await;
+        let first = all["pullRequests"]["edges"][0]["node"].clone();
+        if first.is_null() { Err(all.to_string()) } else { Ok(first) }
+    })
+    .await;
+    for document in [MERGE, CLOSE] {
+        let refused = w.t.owner.ask(document, json!({"id": opened["id"]})).await;
+        assert_eq!(refused.outcome(), "FORBIDDEN", "{refused:?}");
+        assert!(refused.message().contains("of the whole installation"), "{refused:?}");
+    }
+    assert_eq!(w.host.file("main", "apps/web.yaml"), None);
+    let merged = w.t.admin.data(MERGE, json!({"id": opened["id"], "head": opened["head"]})).await;
+    assert_eq!(merged["mergePullRequest"]["status"], "MERGED", "{merged}");
+    assert_eq!(w.host.file("main", "apps/web.yaml").as_deref(), Some("replicas: 3\n"));
     w.t.stop().await;
 }
 

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures::{StreamExt as _, future::join, stream};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use plural_core::form::{FormQuestion, answers};
+use plural_core::mask::inside_base64;
 use plural_core::pr_automation_spec::PrAutomationSpec;
 use plural_core::pr_instance::{PrGenerated, PrInstanceFile, PrParts, file_digest};
 use plural_core::pr_tree::Needed;
@@ -32,6 +33,8 @@ pub(crate) const MAX_BYTES: usize = 64 << 20;
 pub(crate) const AT_ONCE: usize = 8;
 /// Shortest secret that is looked for.
 const MIN_SECRET: usize = 4;
+/// Fewest characters of the middle of Base64 that are looked for.
+const MIN_INSIDE: usize = 6;
 /// What many programs escape in addresses.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
@@ -363,7 +366,8 @@ fn leaked(
     Ok(None)
 }
 
-/// How a value is written into files: as it is, in Base64, in an address, and with what JSON, TOML, YAML and HCL escape.
+/// How a value is written into files: as it is, in Base64 of it and of what it is a part of, in hex, in an address, and with what JSON, TOML, YAML
+/// and HCL escape.
 fn forms_of(secret: &str) -> BTreeSet<String> {
     let escaped = |text: &str| {
         let quoted = Value::from(text).to_string();
@@ -377,6 +381,15 @@ fn forms_of(secret: &str) -> BTreeSet<String> {
         forms.iter().map(|form| form.replace("${", "$${").replace("%{", "%%{")).collect();
     forms.extend(of_hcl);
     forms.insert(STANDARD.encode(secret));
+    for before in 0..3 {
+        let inside = inside_base64(secret, before);
+        // Fewer characters would stand in other Base64 by chance.
+        if inside.len() >= MIN_INSIDE {
+            forms.insert(inside.replace('+', "-").replace('/', "_"));
+            forms.insert(inside);
+        }
+    }
+    forms.extend([hex::encode(secret), hex::encode_upper(secret)]);
     for kept in [NON_ALPHANUMERIC, UNRESERVED] {
         let encoded = utf8_percent_encode(secret, kept).to_string();
         forms.insert(encoded.replace("%20", "+"));
@@ -466,6 +479,12 @@ mod tests {
         let coded = STANDARD.encode("s3cr3t-key");
         assert_eq!(found("a", None, "key: s3cr3t-key\n"), Some(("key".to_owned(), "a".to_owned())));
         assert_eq!(found("a", None, &coded), Some(("key".to_owned(), "a".to_owned())));
+        // As files for registries have it, and addresses with a login.
+        for part in ["user:s3cr3t-key", "s3cr3t-key@host", "a:s3cr3t-key", "{\"key\":\"s3cr3t-key\"}"] {
+            assert!(found("a", None, &STANDARD.encode(part)).is_some(), "{part}");
+        }
+        assert_eq!(found("a", None, &STANDARD.encode("user:another-key@host")), None);
+        assert!(found("a", None, &hex::encode("s3cr3t-key")).is_some());
         assert!(found("s3cr3t-key.yaml", None, "").is_some());
         assert_eq!(found("a", None, "name: shop\n"), None);
         assert_eq!(found("a", Some("key: s3cr3t-key\n"), "key: s3cr3t-key\nmore: 1\n"), None, "it was there");

@@ -430,7 +430,7 @@ fn forms_of(value: &str, forms: &mut BTreeSet<String>) {
 }
 
 /// What is the same in every base64 that has so many bytes, counted modulo 3, before the value, whatever they are.
-fn inside_base64(value: &str, before: usize) -> String {
+pub fn inside_base64(value: &str, before: usize) -> String {
     let mut bytes = vec![0; before];
     bytes.extend_from_slice(value.as_bytes());
     let text = STANDARD_NO_PAD.encode(&bytes);

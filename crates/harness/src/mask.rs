@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use plural_core::mask::inside_base64;
 use serde_json::Value;
 
 /// Stands for what is hidden.
@@ -235,17 +236,6 @@ fn escaped(text: &str) -> Vec<String> {
         text.replace('\'', "'\\''"),
         text.replace('\'', "'\"'\"'"),
     ]
-}
-
-/// What is the same in every base64 with so many bytes, counted modulo 3, before the text.
-fn inside_base64(text: &str, before: usize) -> String {
-    let mut bytes = vec![0; before];
-    bytes.extend_from_slice(text.as_bytes());
-    let encoded = STANDARD_NO_PAD.encode(&bytes);
-    // Characters that tell of what is before, and of what follows.
-    let first = if before == 0 { 0 } else { before + 1 };
-    let end = encoded.len() - usize::from(!bytes.len().is_multiple_of(3));
-    encoded[first..end].to_owned()
 }
 
 /// A text in an address.

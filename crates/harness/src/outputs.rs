@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use plural_core::run_call::{OutputReport, RunInput};
+use plural_core::run_call::{InputVariable, OutputReport, RunInput};
 use plural_core::stack::StackTool;
 use plural_core::stack_run::{RunKind, RunPhase};
 use rustix::fs::{Mode, OFlags, open};
@@ -23,6 +23,8 @@ const FILE: &str = "outputs.json";
 const MOST: u64 = 1 << 20;
 /// Bytes of a name, as the console takes it.
 const LONGEST_NAME: usize = 255;
+/// Secret values that are shorter stand in other texts by chance.
+const LEAST_SECRET: usize = 8;
 
 /// Where the commands of this Job write outputs: those of an apply, with a tool that cannot be asked for any.
 pub(crate) fn file(input: &RunInput, root: &Path) -> Option<PathBuf> {
@@ -98,6 +100,31 @@ fn output((name, value): (String, Value)) -> Result<OutputReport, String> {
         return Err(format!("has an output {name:?} with `sensitive` and without `value`"));
     }
     Ok(OutputReport { name, value, secret: false })
+}
+
+/// What holds the value of a secret variable is sensitive, whatever the tool says of it.
+pub(crate) fn guard(found: &mut [OutputReport], environment: &[InputVariable]) {
+    let secrets: Vec<&str> = environment
+        .iter()
+        .filter(|variable| variable.secret)
+        .map(|variable| variable.value.trim())
+        .filter(|value| value.len() >= LEAST_SECRET)
+        .collect();
+    for output in found {
+        output.secret = output.secret || secrets.iter().any(|secret| holds(&output.value, secret));
+    }
+}
+
+fn holds(value: &Value, secret: &str) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) => false,
+        Value::Number(number) => number.to_string().contains(secret),
+        Value::String(text) => text.contains(secret),
+        Value::Array(items) => items.iter().any(|item| holds(item, secret)),
+        Value::Object(fields) => {
+            fields.iter().any(|(name, field)| name.contains(secret) || holds(field, secret))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -402,6 +402,9 @@ impl Job {
             },
             (None, None) => {}
         }
+        if let Some(found) = &mut changed.outputs {
+            outputs::guard(found, &self.input.environment);
+        }
         Ok(())
     }
 

@@ -41,6 +41,26 @@ printf '{"host": "db.example.com", "zones": {"value": ["a", "b"], "sensitive": f
     assert_eq!(found, expected);
 }
 
+/// The tool does not know what the console hides.
+#[tokio::test]
+async fn what_holds_the_value_of_a_secret_variable_is_sensitive() {
+    let script = r#"printf '{"url": "https://ada:%s@db", "all": {"login": ["%s"]}, "zone": "%s"}' "$KEY" "$KEY" "$ZONE" >"$PLURAL_OUTPUTS""#;
+    let f = applying(script).await;
+    f.change(|input| {
+        input.environment =
+            vec![variable("KEY", "s3cret-value", true), variable("ZONE", "eu-central-1", false)];
+    });
+    assert_eq!(f.run().await, Outcome::Done, "{}", f.printed());
+    let mut found = told(&f).unwrap();
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    let expected = [
+        ("all".to_owned(), json!({"login": ["s3cret-value"]}), true),
+        ("url".to_owned(), json!("https://ada:s3cret-value@db"), true),
+        ("zone".to_owned(), json!("eu-central-1"), false),
+    ];
+    assert_eq!(found, expected);
+}
+
 /// Ansible is the tool, and not a command of the stack's own.
 #[tokio::test]
 async fn a_playbook_writes_outputs() {

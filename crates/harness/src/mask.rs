@@ -120,7 +120,9 @@ impl Collected {
 
     /// As programs write it elsewhere: escaped, in the middle of what is base64, in hex, in addresses.
     fn forms(&mut self, value: &str) {
-        if !(LEAST..=LONGEST_WITH_FORMS).contains(&value.len()) {
+        // The longest is of three characters for each byte, and perhaps looked for twice.
+        let has_room = self.forms + 6 * value.len() <= MOST_FORMS;
+        if !has_room || !(LEAST..=LONGEST_WITH_FORMS).contains(&value.len()) {
             return;
         }
         for escaped in escaped(value) {

@@ -211,6 +211,30 @@ impl App {
         target_allowed(project, &connection, identifier)
     }
 
+    /// Refuses another repository than the automation's, through a connection that the caller may not see: administrators decide which repositories
+    /// are changed through one of the whole installation. Of an automation that names none, whoever opens pull requests does.
+    pub(crate) async fn pr_target_given(
+        &self,
+        ctx: &OpCtx,
+        automation: &PrAutomation,
+        connection: &ScmConnection,
+        repository: &str,
+    ) -> Result<()> {
+        let Some(named) = automation.spec.identifier.as_deref() else { return Ok(()) };
+        if connection.project_id.is_some() || named.eq_ignore_ascii_case(repository) {
+            return Ok(());
+        }
+        let by = ScmConnectionSelector::Id(connection.id);
+        match self.authorized::<ScmConnection, Read>(ctx, &by).await {
+            Ok(_) => Ok(()),
+            Err(Error::NotFound { .. } | Error::Forbidden { .. }) => Err(Error::forbidden(format!(
+                "identifier: the automation is for {named}, and its connection is of the whole installation: leave the identifier out, or ask an \
+                 administrator for an automation of the other repository"
+            ))),
+            Err(error) => Err(error),
+        }
+    }
+
     /// What else an automation uses is there for whoever names it, and templates come from where the project's services may.
     async fn pr_links_allowed(
         &self,

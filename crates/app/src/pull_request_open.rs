@@ -331,6 +331,9 @@ impl App {
         let repository = repository.ok_or_else(|| {
             Error::invalid("identifier", "must be given: the automation names no repository")
         })?;
+        if ask.identifier.is_some() {
+            Box::pin(self.pr_target_given(ctx, &automation, &connection, &repository)).await?;
+        }
         let questions = &automation.spec.configuration;
         let known = self.pull_request_known(ctx, questions, &ask.context).await?;
         context(questions, &ask.context, Some(&known))

@@ -129,6 +129,15 @@ async fn who_may_write_one_decides_not_about_connections_of_others(database: Tes
     }
     let changed = w.update(&writer, &id, json!({"documentation": "More"})).await;
     assert_eq!(changed.outcome(), "OK", "{changed:?}");
+    // Nor where a pull request goes that is opened with it.
+    let open =
+        "mutation ($id: ID!) { createPullRequest(id: $id, identifier: \"infra/other\", context: {}) { id } }";
+    let preview = "mutation ($id: ID!) { previewPullRequest(id: $id, identifier: \"infra/other\", context: {}) { patch } }";
+    for document in [open, preview] {
+        let refused = writer.ask(document, json!({"id": id})).await;
+        assert_eq!(refused.outcome(), "FORBIDDEN", "{refused:?}");
+        assert!(refused.message().contains("the automation is for infra/live"), "{refused:?}");
+    }
     w.t.stop().await;
 }
 

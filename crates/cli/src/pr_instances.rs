@@ -195,7 +195,7 @@ pub(crate) struct PrUpgradeArgs {
     automation: Option<String>,
 
     /// With --automation: do not ask
-    #[arg(short, long, requires = "automation")]
+    #[arg(short, long)]
     yes: bool,
 
     #[command(flatten)]

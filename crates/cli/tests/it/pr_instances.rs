@@ -156,8 +156,6 @@ async fn an_upgrade_is_asked_with_answers_and_a_dry_run_writes_nothing() {
     let all = person.run("pr upgrade --automation add-service --dry-run --plan").await;
     assert_eq!(all.code, 2, "a plan is of one: {}", all.err);
 
-    let one = person.run(&format!("pr upgrade {ID} --yes")).await;
-    assert_eq!(one.code, 2, "one is not asked about: {}", one.err);
     assert_eq!(person.run("pr upgrade").await.code, 2, "one or all of an automation");
     assert_eq!(person.run(&format!("pr upgrade {ID} --automation add-service")).await.code, 2);
 }

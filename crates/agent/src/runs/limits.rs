@@ -270,6 +270,9 @@ mod tests {
                 "not the stack's",
             ),
             (json!({"annotations": {"deployments.plural.sh/service-id": "x"}}), "not the stack's"),
+            (json!({"annotations": {"iam.amazonaws.com/role": "admin"}}), "not the stack's"),
+            (json!({"annotations": {"io.katacontainers.config.hypervisor.path": "/x"}}), "not the stack's"),
+            (json!({"labels": {"aadpodidbinding": "admin"}}), "not the stack's"),
             (json!({"labels": ["a"]}), "cannot read jobSpec"),
         ] {
             refused(&run(&spec), why);

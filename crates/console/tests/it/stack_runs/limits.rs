@@ -108,6 +108,10 @@ async fn modules_come_from_where_the_project_says(database: TestDatabase) {
     let saved = w.update(json!({"files": [{"path": "own.tf", "content": code}]})).await;
     assert_eq!(saved.outcome(), "OK", "{saved:?}");
     fails(&w, "own.tf: a module is taken from https://evil.test/z.zip").await;
+    // Nor under a name that is written as another.
+    let refused = w.update(json!({"files": [{"path": "own.tf/.", "content": code}]})).await;
+    assert_eq!(refused.outcome(), "INVALID", "{refused:?}");
+    assert!(refused.message().contains("a path that ends with a name"), "{refused:?}");
     // Code that nobody reads before it runs, and variables by which a source means something else.
     assert_eq!(w.update(json!({"files": []})).await.outcome(), "OK");
     for (code, why) in [

@@ -22,7 +22,8 @@ pub type Source = Option<String>;
 
 /// Whether a file of this name may name modules.
 pub fn is_module_code(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
+    // As whoever writes `main.tf/.` or `main.tf/` reads it.
+    let name = path.rsplit('/').find(|part| !matches!(*part, "" | ".")).unwrap_or(path);
     let ends = [".tf", ".tofu", ".tf.json", ".tofu.json", ".hcl", ".hcl.json"];
     name != ".terraform.lock.hcl" && ends.into_iter().any(|end| name.ends_with(end))
 }
@@ -516,7 +517,15 @@ module "g" { source = "a\u002fb/c" }
 
     #[test]
     fn code_is_told_by_its_name() {
-        for name in ["main.tf", "a/b.tofu", "x.tf.json", "terragrunt.hcl", "root.hcl", "a.tofutest.hcl"] {
+        for name in [
+            "main.tf",
+            "a/b.tofu",
+            "x.tf.json",
+            "terragrunt.hcl",
+            "root.hcl",
+            "a.tofutest.hcl",
+            "a/main.tf/.",
+        ] {
             assert!(is_module_code(name), "{name}");
         }
         for name in [".terraform.lock.hcl", "a/.terraform.lock.hcl", "x.tfvars", "a.json", "tf"] {

@@ -1,7 +1,7 @@
 //! Variables by which modules come from elsewhere than the code says.
 
 /// What their names begin with, with `*`, or are. Names of proxies are read in small letters, too.
-const ELSEWHERE: [&str; 22] = [
+const ELSEWHERE: [&str; 27] = [
     // Hosts that stand for others, and arguments such as `-from-module`.
     "TF_CLI_CONFIG_FILE",
     "TERRAFORM_CONFIG",
@@ -32,6 +32,13 @@ const ELSEWHERE: [&str; 22] = [
     // Read by shells before all else.
     "BASH_ENV",
     "ENV",
+    // Libraries that git and ssh load. What the loader reads, and `PATH`, no stack sets.
+    "GCONV_PATH",
+    "OPENSSL_CONF",
+    "OPENSSL_ENGINES",
+    // Programs that git and ssh ask, and names that stand for other hosts.
+    "SSH_ASKPASS*",
+    "HOSTALIASES",
 ];
 
 fn leads_elsewhere(name: &str) -> bool {
@@ -83,7 +90,14 @@ mod tests {
             ("AWS_CONFIG_FILE", true),
             ("AWS_CA_BUNDLE", true),
             ("STORAGE_EMULATOR_HOST", true),
+            ("GCONV_PATH", true),
+            ("OPENSSL_CONF", true),
+            ("SSH_ASKPASS", true),
+            ("ssh_askpass_require", true),
+            ("HOSTALIASES", true),
             ("NO_PROXY", false),
+            ("PYTHONPATH", false),
+            ("SSH_AUTH_SOCK", false),
             ("TF_VAR_home", false),
             ("TF_LOG", false),
             ("AWS_REGION", false),

@@ -3,8 +3,13 @@
 
 use crate::module_code::{Document, Source, Unreadable, Value, is_module_code, visit};
 
+/// What names of Terragrunt's files end with.
+const FILES: [&str; 2] = [".hcl", ".hcl.json"];
+
 /// The function that runs a command wherever it stands.
 const RUNS: &str = "run_cmd";
+/// The function that reads another file as Terragrunt's code wherever it stands, with all that it runs.
+const READS: &str = "read_terragrunt_config";
 /// Blocks inside of `terraform` by which other programs, arguments and variables come in.
 const INSIDE: [&str; 4] = ["before_hook", "after_hook", "error_hook", "extra_arguments"];
 
@@ -22,11 +27,11 @@ pub(crate) enum Part {
 /// # Errors
 /// [`Unreadable`] for what is no such code.
 pub(crate) fn parts(path: &str, content: &[u8]) -> Result<Vec<Part>, Unreadable> {
-    if ![".hcl", ".hcl.json"].iter().any(|end| path.ends_with(end)) {
+    if !FILES.iter().any(|end| path.ends_with(end)) {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();
-    let runs = match Document::of(path, content)? {
+    let (runs, reads) = match Document::of(path, content)? {
         Document::Json(document) => {
             for (name, inner) in document.entries() {
                 match name.as_str() {
@@ -41,15 +46,20 @@ pub(crate) fn parts(path: &str, content: &[u8]) -> Result<Vec<Part>, Unreadable>
                     _ => {}
                 }
             }
-            document.says(RUNS)
+            (document.says(RUNS), document.says(READS))
         }
         Document::Code(text) => {
             visit(text, &mut |blocks, name, value| found.extend(part(blocks, name, value)))?;
-            text.contains(RUNS)
+            (text.contains(RUNS), text.split(READS).skip(1).any(|behind| !reads_checked(behind)))
         }
     };
     if runs {
         found.push(Part::Unchecked(format!("{RUNS} runs commands before any module is read")));
+    }
+    if reads {
+        found.push(Part::Unchecked(format!(
+            "{READS} names no file that ends with .hcl, and no other is checked"
+        )));
     }
     Ok(found)
 }
@@ -88,10 +98,10 @@ fn written(value: Value<'_>) -> Source {
 /// Whether a file that is taken in is checked as all code is, wherever it is: by what its name ends with.
 fn is_checked(Value { text, lines: _, is_quoted, raw }: &Value<'_>) -> bool {
     if let Some(path) = text {
-        return is_module_code(path);
+        return is_checked_name(path);
     }
     let inside = |raw: &str| raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')).map(str::to_owned);
-    let is_name = |name: &str| !name.contains(|c: char| "\"\\${}%".contains(c)) && is_module_code(name);
+    let is_name = |name: &str| !name.contains(|c: char| "\"\\${}%".contains(c)) && is_checked_name(name);
     if *is_quoted {
         // Whatever is put in before the last step.
         return inside(raw).is_some_and(|path| path.rsplit_once('/').is_some_and(|(_, name)| is_name(name)));
@@ -102,6 +112,36 @@ fn is_checked(Value { text, lines: _, is_quoted, raw }: &Value<'_>) -> bool {
     };
     // `terragrunt.hcl`, unless it is told.
     asked.trim().is_empty() || inside(asked.trim()).is_some_and(|name| is_name(&name))
+}
+
+/// Whether a file of this name is checked as Terragrunt's code. A `.tf` is code of the tool to us, and Terragrunt would read it all the same.
+fn is_checked_name(path: &str) -> bool {
+    FILES.iter().any(|end| path.ends_with(end)) && is_module_code(path)
+}
+
+/// Whether what stands behind the name of [`READS`] begins with a call that reads a file which is checked.
+fn reads_checked(behind: &str) -> bool {
+    let Some(inside) = behind.trim_start().strip_prefix('(') else { return false };
+    let mut depth = 0_usize;
+    let end = inside.find(|c: char| {
+        match c {
+            ')' | ',' if depth == 0 => return true,
+            '(' | '{' | '[' => depth += 1,
+            ')' | '}' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        false
+    });
+    // Wherever it is cut: what is one whole text up to a comma or a bracket is the first argument.
+    let Some(asked) = end.and_then(|end| inside.get(..end)).map(str::trim) else { return false };
+    // Behind a comment the argument may go on.
+    if ["\n", "#", "//", "/*"].iter().any(|odd| asked.contains(odd)) {
+        return false;
+    }
+    let code = format!("asked = {asked}\n");
+    let mut checked = Vec::new();
+    let read = visit(&code, &mut |_, _, value| checked.push(value.is_some_and(|value| is_checked(&value))));
+    read.is_ok() && checked == [true]
 }
 
 #[cfg(test)]
@@ -161,6 +201,9 @@ mod tests {
             ("find_in_parent_folders()", true),
             ("find_in_parent_folders(\"root.hcl\")", true),
             ("find_in_parent_folders(\"root.txt\")", false),
+            ("find_in_parent_folders(\"root.tf\")", false),
+            ("\"../root.tf\"", false),
+            ("\"${get_repo_root()}/env/root.tofu.json\"", false),
             ("find_in_parent_folders(\"a.hcl\", \"b.txt\")", false),
             ("find_in_parent_folders(\".terraform.lock.hcl\")", false),
             ("\"../root.hcl\" # as all do", true),
@@ -178,6 +221,29 @@ mod tests {
     }
 
     #[test]
+    fn what_a_function_reads_is_checked_by_its_name() {
+        for (asked, checked) in [
+            ("(\"env.hcl\")", true),
+            ("(\"env.hcl\", {})", true),
+            ("(find_in_parent_folders(\"env.hcl\")).locals.a", true),
+            ("(find_in_parent_folders())", true),
+            ("(\"${get_repo_root()}/env.hcl\")", true),
+            ("(\n    \"env.hcl\"\n  )", true),
+            ("(\"env.tf\")", false),
+            ("(\"env.inc\", \"a.hcl\")", false),
+            ("(find_in_parent_folders(\"env.tf\"))", false),
+            ("(local.path)", false),
+            ("(true ? \"env.inc\" : \"a.hcl\")", false),
+            (" /* a */ (\"env.inc\")", false),
+            ("(\"a.hcl\" # ,\n == \"\" ? \"\" : \"env.inc\")", false),
+        ] {
+            let text = format!("locals {{\n  x = read_terragrunt_config{asked}\n}}\n");
+            let found = told("terragrunt.hcl", &text);
+            assert_eq!(found.is_empty(), checked, "{asked}: {found:?}");
+        }
+    }
+
+    #[test]
     fn json_is_refused_where_it_does_more_than_name_modules() {
         for (text, why) in [
             (r#"{"generate": {"x": {"contents": "a"}}}"#, "generate"),
@@ -185,6 +251,7 @@ mod tests {
             (r#"[{"remote_state": {}}]"#, "remote_state"),
             (r#"{"terraform": [{"after_hook": {"x": {}}}]}"#, "after_hook"),
             (r#"{"locals": {"x": "${\u0072un_cmd(\"curl\")}"}}"#, "run_cmd"),
+            (r#"{"locals": {"x": "${read_terragrunt_config(\"a.hcl\")}"}}"#, "read_terragrunt_config"),
         ] {
             let found = told("terragrunt.hcl.json", text);
             assert!(

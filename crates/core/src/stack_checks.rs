@@ -207,7 +207,8 @@ pub fn check_files(files: &BTreeMap<String, String>) -> Result<()> {
     let mut bytes = 0;
     for (path, content) in files {
         check_path(FIELD, path)?;
-        if path.split('/').all(|part| matches!(part, "" | ".")) || path.ends_with('/') {
+        // What ends with a dot, `main.tf/.`, would be written as `main.tf` and be none to whoever looks at its name.
+        if path.rsplit('/').next().is_none_or(|name| matches!(name, "" | ".")) {
             return Err(Error::invalid(FIELD, "each must have a path that ends with a name"));
         }
         if OURS.contains(&path.rsplit('/').next().unwrap_or_default()) {
@@ -555,6 +556,10 @@ mod tests {
             ("x/plural_backend_override.tf", false),
             ("plural.auto.tfvars.json", false),
             ("a/errored.tfstate", false),
+            // Written as the name before the dot.
+            ("errored.tfstate/.", false),
+            ("main.tf/./.", false),
+            ("./main.tf", true),
         ] {
             assert_eq!(check(path, "x").is_ok(), good, "{path:?}");
         }

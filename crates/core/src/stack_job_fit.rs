@@ -9,6 +9,18 @@ use crate::stack_spec::JobSpec;
 const OURS: [&str; 2] = ["deployments.plural.sh/", "plural.sh/"];
 /// The one annotation of Kubernetes that a stack may set: some of the others loosen what confines a container.
 const OF_KUBERNETES: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
+/// What labels and annotations begin with by which other programs in a cluster give a Pod an identity of a cloud, a network or a runtime:
+/// the run's account and the agent say these, and no stack.
+const GRANTS: [&str; 8] = [
+    "iam.amazonaws.com/",
+    "aadpodidbinding",
+    "k8s.v1.cni.cncf.io/",
+    "v1.multus-cni.io/",
+    "cni.projectcalico.org/",
+    "io.katacontainers.",
+    "io.kubernetes.cri-o.",
+    "run.oci.",
+];
 /// What a run may ask of its node.
 const RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 /// What follows the number of a quantity of Kubernetes.
@@ -32,12 +44,12 @@ impl JobSpec {
         })
     }
 
-    /// A label or an annotation that means something to Kubernetes or to us: it is not the stack's to set.
+    /// A label or an annotation that means something to Kubernetes or to us, or grants something: it is not the stack's to set.
     fn unfit_name(&self) -> Option<Unfit> {
         [("labels", &self.labels), ("annotations", &self.annotations)].into_iter().find_map(
             |(field, list)| {
                 let name = list.keys().find(|name| {
-                    OURS.iter().any(|ours| name.starts_with(ours))
+                    OURS.iter().chain(&GRANTS).any(|begin| name.starts_with(begin))
                         || (field == "annotations"
                             && is_of_kubernetes(name)
                             && name.as_str() != OF_KUBERNETES)
@@ -173,6 +185,10 @@ mod tests {
             (labels("a b", "x"), "labels"),
             (notes("plural.sh/x"), "annotations"),
             (notes("seccomp.security.alpha.kubernetes.io/pod"), "annotations"),
+            (notes("iam.amazonaws.com/role"), "annotations"),
+            (notes("k8s.v1.cni.cncf.io/networks"), "annotations"),
+            (notes("io.kubernetes.cri-o.Devices"), "annotations"),
+            (labels("aadpodidbinding", "admin"), "labels"),
             (nodes, "nodeSelector"),
             (asks("cpu", "lots"), "requests"),
             (asks("nvidia.com/gpu", "1"), "requests"),
@@ -184,6 +200,7 @@ mod tests {
             JobSpec::default(),
             labels("app.kubernetes.io/name", ""),
             notes(OF_KUBERNETES),
+            notes("sidecar.istio.io/inject"),
             asks("cpu", "500m"),
             takes("ephemeral-storage", "1Gi"),
         ] {

@@ -38,6 +38,13 @@ pub(super) fn place(run: &v1::StackRunJob, settings: &Settings) -> Result<Place,
     };
     let namespace = namespace(&spec, run.limits.as_ref(), settings)?;
     let account = account(&spec, phase, run.limits.as_ref())?;
+    // The agent's own account is there, and may do all that services need.
+    if let Some(account) = account.as_ref().filter(|_| namespace == settings.agent_namespace) {
+        return Err(format!(
+            "jobSpec.serviceAccount: a run in {namespace}, the agent's own namespace, acts as nobody, and not as {account}: start the \
+             agent with another namespace for runs (--runs-namespace)"
+        ));
+    }
     let image = image(run, settings)?;
     if let Some((field, problem)) = spec.unfit() {
         return Err(format!("jobSpec.{field}: {problem}"));
@@ -221,6 +228,15 @@ mod tests {
         // An operator may have both in one.
         let together = Settings { agent_namespace: "plural-runs".to_owned(), ..settings() };
         assert_eq!(place(&named("plural-runs"), &together).unwrap().namespace, "plural-runs");
+        // But no run acts as the agent, whoever names its account.
+        let acting = run(&json!({"serviceAccount": "plural-agent"}));
+        let limits =
+            v1::RunLimits { namespaces: Vec::new(), plan_account: "plural-agent".to_owned(), ..limits() };
+        for run in [v1::StackRunJob { limits: Some(limits), ..acting.clone() }, acting] {
+            let told = place(&run, &together).unwrap_err();
+            assert!(told.contains("acts as nobody, and not as plural-agent"), "{told}");
+            assert_eq!(place(&run, &settings()).unwrap().account.as_deref(), Some("plural-agent"));
+        }
     }
 
     #[test]
@@ -270,6 +286,9 @@ mod tests {
                 "not the stack's",
             ),
             (json!({"annotations": {"deployments.plural.sh/service-id": "x"}}), "not the stack's"),
+            (json!({"annotations": {"iam.amazonaws.com/role": "admin"}}), "not the stack's"),
+            (json!({"annotations": {"io.katacontainers.config.hypervisor.path": "/x"}}), "not the stack's"),
+            (json!({"labels": {"aadpodidbinding": "admin"}}), "not the stack's"),
             (json!({"labels": ["a"]}), "cannot read jobSpec"),
         ] {
             refused(&run(&spec), why);

@@ -108,11 +108,24 @@ async fn modules_come_from_where_the_project_says(database: TestDatabase) {
     let saved = w.update(json!({"files": [{"path": "own.tf", "content": code}]})).await;
     assert_eq!(saved.outcome(), "OK", "{saved:?}");
     fails(&w, "own.tf: a module is taken from https://evil.test/z.zip").await;
+    // Nor under a name that is written as another.
+    let refused = w.update(json!({"files": [{"path": "own.tf/.", "content": code}]})).await;
+    assert_eq!(refused.outcome(), "INVALID", "{refused:?}");
+    assert!(refused.message().contains("a path that ends with a name"), "{refused:?}");
     // Code that nobody reads before it runs, and variables by which a source means something else.
     assert_eq!(w.update(json!({"files": []})).await.outcome(), "OK");
-    let include = "include \"root\" {\n  path = local.root\n}\n";
-    w.remote.push_files([("infra/terragrunt.hcl", include)]).unwrap();
-    fails(&w, "terragrunt.hcl: include names no file").await;
+    for (code, why) in [
+        // A file of the tool is no code of Terragrunt to us, and Terragrunt would read it as such.
+        ("include \"root\" {\n  path = \"./more.tf\"\n}\n", "include names no file"),
+        ("locals {\n  x = read_terragrunt_config(\"more.tf\")\n}\n", "read_terragrunt_config names no file"),
+    ] {
+        w.remote.push_files([("infra/terragrunt.hcl", code)]).unwrap();
+        fails(&w, &format!("terragrunt.hcl: {why}")).await;
+    }
+    let asks = json!({"environment": [{"name": "SSH_ASKPASS", "value": "./evil"}]});
+    let refused = w.update(asks).await;
+    assert_eq!(refused.outcome(), "FORBIDDEN", "{refused:?}");
+    assert!(refused.message().contains("SSH_ASKPASS"), "{refused:?}");
     let variables = json!({"environment": [{"name": "GIT_SSH_COMMAND", "value": "evil"}]});
     let refused = w.update(variables.clone()).await;
     assert_eq!(refused.outcome(), "FORBIDDEN", "{refused:?}");

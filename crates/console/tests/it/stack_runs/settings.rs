@@ -190,6 +190,10 @@ async fn what_cannot_be_is_refused_and_what_is_said_is_audited(database: TestDat
         ("attributes.jobSpec.raw", json!({"jobSpec": {"raw": "kind: Job"}})),
         ("attributes.jobSpec.labels", json!({"jobSpec": {"labels": {"deployments.plural.sh/run": "x"}}})),
         ("attributes.jobSpec.annotations", json!({"jobSpec": {"annotations": {"plural.sh/a": "x"}}})),
+        (
+            "attributes.jobSpec.annotations",
+            json!({"jobSpec": {"annotations": {"iam.amazonaws.com/role": "x"}}}),
+        ),
         ("attributes.jobSpec.nodeSelector", json!({"jobSpec": {"nodeSelector": {"disk": "a b"}}})),
         ("attributes.jobSpec.requests", json!({"jobSpec": {"resources": {"requests": {"cpu": "lots"}}}})),
         ("attributes.connectionId", json!({"connectionId": w.cluster})),

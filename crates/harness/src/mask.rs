@@ -1,4 +1,4 @@
-//! Secrets are hidden by value, in a stream whose pieces end anywhere.
+//! Masks secrets by value, in a stream that is split at arbitrary positions.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -7,25 +7,25 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::Value;
 
-/// Stands for what is hidden.
+/// Replaces a secret.
 const MASK: &str = "***";
-/// Shorter values are not hidden: they would be found everywhere.
+/// Shorter values are not masked: they would match everywhere.
 const LEAST: usize = 4;
-/// Settings in files, behind `=` or `:`, are hidden from this length on.
+/// Least bytes of a setting in a file, after `=` or `:`, to be masked.
 const LEAST_SETTING: usize = 8;
-/// Longer values are looked for in pieces, so that no more than this is ever held back.
+/// Longer values are searched for in pieces, so that no more than this is ever held back.
 const PIECE: usize = 512;
-/// As `base64` breaks its lines.
+/// The line width of `base64`.
 const BASE64_PIECE: usize = 76;
 
-/// Values that are to be hidden.
+/// Values to be masked.
 #[derive(Default)]
 pub(crate) struct Collected {
     patterns: BTreeSet<Vec<u8>>,
 }
 
 impl Collected {
-    /// A secret value. Of one that is JSON, tools print the texts in it, too, each without the rest.
+    /// A secret value. If it is JSON, tools also print single texts of it.
     pub(crate) fn value(&mut self, value: &str) {
         self.text(value);
         if let Ok(document @ (Value::Array(_) | Value::Object(_))) = serde_json::from_str(value) {
@@ -33,7 +33,7 @@ impl Collected {
         }
     }
 
-    /// The texts and numbers in a document, which are hidden as settings in files are.
+    /// The texts and numbers in a document, which are masked like settings in files.
     fn inner(&mut self, document: &Value) {
         match document {
             Value::Null | Value::Bool(_) => {}
@@ -63,7 +63,7 @@ impl Collected {
         self.encoded(value);
     }
 
-    /// The content of a file: all of its lines, and what stands behind their `=` or `:`.
+    /// The content of a file: all of its lines, and the values after `=` or `:`.
     pub(crate) fn file(&mut self, content: &str) {
         self.value(content);
         for line in content.lines() {
@@ -79,21 +79,21 @@ impl Collected {
 
     fn lines(&mut self, value: &str) {
         for line in value.lines().map(str::trim) {
-            // Brackets and rules are in everybody's output.
+            // Brackets and rulers occur in any output.
             if line.chars().any(char::is_alphanumeric) {
                 self.add(line.as_bytes(), PIECE);
             }
         }
     }
 
-    /// As JSON and as base64 write it.
+    /// The encodings of JSON and base64.
     fn encoded(&mut self, value: &str) {
         if value.len() < LEAST {
             return;
         }
         let quoted = Value::from(value).to_string();
         self.add(&quoted.as_bytes()[1..quoted.len() - 1], PIECE);
-        // All but the last letters are the same where more follows, such as the end of a line.
+        // If more bytes follow, such as a line ending, only the last characters differ.
         let whole = value.len() / 3 * 3;
         for bytes in [value.as_bytes(), &value.as_bytes()[..whole]] {
             if bytes.len() >= LEAST {
@@ -114,10 +114,10 @@ impl Collected {
         }
     }
 
-    /// Ready to look for them.
+    /// Builds the search for them.
     ///
     /// # Errors
-    /// When there are too many of them.
+    /// If there are too many of them.
     pub(crate) fn build(self) -> Result<Secrets, String> {
         let sorted: Vec<Vec<u8>> = self.patterns.into_iter().collect();
         let automaton = AhoCorasick::new(&sorted).map_err(|error| {
@@ -128,7 +128,7 @@ impl Collected {
     }
 }
 
-/// What is to be hidden, ready to be looked for.
+/// The values to be masked, ready for the search.
 pub(crate) struct Secrets {
     automaton: AhoCorasick,
     sorted: Vec<Vec<u8>>,
@@ -136,17 +136,17 @@ pub(crate) struct Secrets {
 }
 
 impl Secrets {
-    /// Whether a text holds any of them.
+    /// Whether a text contains any of them.
     pub(crate) fn are_in(&self, text: &str) -> bool {
         self.longest > 0 && self.automaton.find(text).is_some()
     }
 
-    /// A text without them.
+    /// A text with all of them masked.
     pub(crate) fn hidden(self: &Arc<Self>, text: &str) -> String {
         String::from_utf8_lossy(&self.hidden_bytes(text.as_bytes())).into_owned()
     }
 
-    /// The same of bytes.
+    /// The same for bytes.
     pub(crate) fn hidden_bytes(self: &Arc<Self>, text: &[u8]) -> Vec<u8> {
         let mut masker = Masker::new(Arc::clone(self));
         let mut hidden = masker.push(text);
@@ -154,7 +154,7 @@ impl Secrets {
         hidden
     }
 
-    /// Hides them in all texts, names and numbers of a document, which stays one.
+    /// Masks them in all texts, names and numbers of a document, which stays valid.
     pub(crate) fn hide_in(self: &Arc<Self>, value: &mut Value) {
         match value {
             Value::Null | Value::Bool(_) => {}
@@ -181,27 +181,27 @@ impl Secrets {
         }
     }
 
-    /// Where the first secret may begin that is not all there yet.
+    /// Where the first secret may start that is not complete yet.
     fn undecided_from(&self, bytes: &[u8]) -> usize {
         let first = bytes.len().saturating_sub(self.longest.saturating_sub(1));
         (first..bytes.len()).find(|at| self.is_begun(&bytes[*at..])).unwrap_or(bytes.len())
     }
 
-    /// Whether some secret is longer than these bytes and begins with them.
+    /// Whether some secret is longer than these bytes and starts with them.
     fn is_begun(&self, bytes: &[u8]) -> bool {
         let next = self.sorted.partition_point(|secret| secret.as_slice() <= bytes);
         self.sorted.get(next).is_some_and(|secret| secret.starts_with(bytes))
     }
 }
 
-/// Hides secrets in a stream. What comes out does not depend on where its pieces end.
+/// Masks secrets in a stream. The output does not depend on where the stream is split.
 pub(crate) struct Masker {
     secrets: Arc<Secrets>,
-    /// Not yet written: a secret may begin in it.
+    /// Held back: a secret may start in it.
     held: Vec<u8>,
-    /// So many of its first bytes are the end of a secret.
+    /// How many of its first bytes are the end of a secret.
     covered: usize,
-    /// The last byte that was written is one of a secret.
+    /// The last written byte belongs to a secret.
     inside: bool,
 }
 
@@ -210,14 +210,14 @@ impl Masker {
         Self { secrets, held: Vec::new(), covered: 0, inside: false }
     }
 
-    /// Takes more, and gives what is decided.
+    /// Takes more bytes, and returns the decided ones.
     pub(crate) fn push(&mut self, more: &[u8]) -> Vec<u8> {
         self.held.extend_from_slice(more);
         let end = self.secrets.undecided_from(&self.held);
         self.release(end)
     }
 
-    /// The rest.
+    /// Returns the rest.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         let rest = self.release(self.held.len());
         self.inside = false;
@@ -298,7 +298,7 @@ mod tests {
         for (text, expected) in [
             ("a hunter2 b", "a *** b"),
             ("hunter22hunter2", "***"),
-            // Those that overlap are hidden together.
+            // Overlapping secrets are masked together.
             ("xabcdefx", "x***x"),
             ("hunter hunte hunter2", "hunter hunte ***"),
             ("", ""),
@@ -327,13 +327,13 @@ mod tests {
         assert_eq!(hidden("x MIIEvQIBADANBgkq y"), "x *** y");
         assert_eq!(hidden("hkiG9w0BAQEFAASC"), "***");
         assert_eq!(hidden("---"), "---");
-        // Too short to be hidden.
+        // Too short to be masked.
         assert_eq!(hidden("abc end"), "abc end");
         assert_eq!(hidden(r#"{"a": "p\"4 ss"}"#), r#"{"a": "***"}"#);
         for text in [base64::engine::general_purpose::STANDARD.encode(key), URL_SAFE_NO_PAD.encode(key)] {
             assert!(!secrets.hidden(&text).contains(&text[..20]), "{text}");
         }
-        // As `base64` wraps it, with the end of a line behind the value.
+        // Wrapped by `base64`, with a line ending after the value.
         let wrapped = base64::engine::general_purpose::STANDARD.encode(format!("{key}\n"));
         let wrapped: Vec<&str> =
             wrapped.as_bytes().chunks(76).map(|l| std::str::from_utf8(l).unwrap()).collect();

@@ -129,7 +129,7 @@ impl App {
         if attempt >= MOST_TAKES {
             // Each one gives the agent its time anew: without an end, the run would be pending for ever.
             return Err(Error::conflict(format!(
-                "{attempt} Jobs of the run were begun, and none has spoken: no more are"
+                "{attempt} Jobs of the run were started, and none has reported: no further one is created"
             )));
         }
         let NewToken { text: token, .. } = NewToken::generate(RUN_TOKEN_PREFIX)?;
@@ -218,7 +218,7 @@ impl App {
                         self.store.jobs_enqueue(&[end], self.now()).await?;
                     }
                     RunStatus::Pending if attempt > 0 => {
-                        let why = format!("{why}, before the harness was heard of");
+                        let why = format!("{why}, before the harness reported");
                         self.run_lost(run, &why, Proof::Ended).await?;
                     }
                     // Now it is known that nothing of it goes on.

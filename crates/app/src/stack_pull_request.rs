@@ -359,7 +359,7 @@ impl App {
         let tell = NewJob::of::<TellPullRequest>(&PullAddress::of(&seen.pull))?;
         self.store.stack_pull_request_forget(seen.id, tells.then_some(&tell), self.now()).await?;
         match seen.run_id {
-            Some(run) => self.pull_run_ends(run, "the pull request does not reach the stack any more").await,
+            Some(run) => self.pull_run_ends(run, "the pull request no longer affects the stack").await,
             None => Ok(()),
         }
     }

@@ -45,7 +45,7 @@ pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
             }
             // Same as a Job that was interrupted before it could report.
             if !succeeded && *interrupted {
-                return after_loss(run, &told("its Pod was told to end"), true);
+                return after_loss(run, &told("its Pod was terminated"), true);
             }
             if !succeeded {
                 return Turn::Over(RunStatus::Failed, Some(told("the plan failed; nothing was applied")));
@@ -65,7 +65,7 @@ pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
         RunPhase::Apply => {
             // Same as a Job that was interrupted before it could report: nothing was applied yet.
             if !succeeded && !cancelled && *interrupted && !changed {
-                return after_loss(run, &told("its Pod was told to end"), false);
+                return after_loss(run, &told("its Pod was terminated"), false);
             }
             let status = match (succeeded, *cancelled) {
                 (true, false) => return Turn::Over(RunStatus::Successful, None),
@@ -74,7 +74,7 @@ pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
                 (false, false) if run.cancel_asked => RunStatus::Cancelled,
                 (false, false) => RunStatus::Failed,
             };
-            let error = told("the apply did not end well");
+            let error = told("the apply failed");
             let error = if *changed { format!("{error}; {MAY_HAVE_CHANGED}") } else { error };
             Turn::Over(status, Some(error))
         }
@@ -244,17 +244,18 @@ pub fn tend(run: &StackRun, around: &Around<'_>, now: DateTime<Utc>) -> Option<T
                 && !run.waits_for_others()
                 && (now - run.free_since()).abs() > UNPREPARED =>
         {
-            let why = run.error.clone().unwrap_or_else(|| "nobody came to it".to_owned());
-            let error = format!("its code could not be put together in {}: {why}", told(UNPREPARED));
+            let why = run.error.clone().unwrap_or_else(|| "no console picked it up".to_owned());
+            let error = format!("its code could not be prepared in {}: {why}", told(UNPREPARED));
             Some(Turn::Over(RunStatus::Failed, Some(error)))
         }
         // The difference is absolute: after a clock was set back, the time may lie in the future.
         RunStatus::Pending if (now - since).abs() > UNSTARTED => {
             let agent = match heard {
-                None => "it was never heard of".to_owned(),
-                Some(at) => format!("it was last heard of at {}", at.to_rfc3339()),
+                None => "it has never connected".to_owned(),
+                Some(at) => format!("it last connected at {}", at.to_rfc3339()),
             };
-            let note = run.error.as_ref().map_or_else(String::new, |note| format!("; last it said: {note}"));
+            let note =
+                run.error.as_ref().map_or_else(String::new, |note| format!("; its last report: {note}"));
             let error = format!(
                 "the agent of cluster {cluster} did not start it within {}: {agent}{note}",
                 told(UNSTARTED)
@@ -264,7 +265,7 @@ pub fn tend(run: &StackRun, around: &Around<'_>, now: DateTime<Utc>) -> Option<T
         // Absolute for the same reason.
         RunStatus::Running if (now - since).abs() > SILENT => {
             let silence = (now - since).abs();
-            Some(after_loss(run, &format!("the harness was not heard of for {}", told(silence)), begun))
+            Some(after_loss(run, &format!("the harness sent no heartbeat for {}", told(silence)), begun))
         }
         // First: the approvals came in time, but the console stopped before it acted on them.
         RunStatus::PendingApproval if is_approved(run) => Some(Turn::Applies),

@@ -1,11 +1,11 @@
-//! Secrets that automations of pull requests ask for: written once their pull request is merged, deleted once what it generated is taken
-//! away.
+//! Secrets that automations of pull requests ask for: written once their pull request is merged, deleted once their instance is
+//! removed.
 //!
 //! # Guarantees
-//! - Only a Secret with the label of its pull request is written over or deleted; another one stays, and the console is told so. A Secret
-//!   of an upgrade takes the place of the one of before in one write: it has the values of both, or that one is as it was.
-//! - Each step can be done again: the console names a Secret until it was told that it is done.
-//! - Values are in the Secret and nowhere else: not on disk, not in a log, not in what the console is told.
+//! - Only a Secret with the label of its pull request is overwritten or deleted; another one stays, and the agent reports that. The Secret
+//!   of an upgrade replaces the previous one in one write: it has the values of both, or the previous one is unchanged.
+//! - Each step can be repeated: the console sends a Secret until the agent has reported it as done.
+//! - Values are in the Secret and nowhere else: not on disk, not in a log, not in a report.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -22,21 +22,21 @@ use tokio::sync::Notify;
 
 use crate::agent::Core;
 
-/// How long the API server may take.
+/// Time limit of a request to the API server.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Between two looks at Secrets that cannot be written yet.
+/// Interval of retries for Secrets that cannot be written yet.
 const SOON: Duration = Duration::from_secs(2);
 const LATE: Duration = Duration::from_mins(5);
-/// Label: who keeps an object.
+/// Label: the manager of an object.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const MANAGER: &str = "plural-agent";
-/// Annotation: whose it is.
+/// Annotation: its owner.
 const PROJECT: &str = "deployments.plural.sh/project";
 
-/// What the rest of the agent tells whoever writes Secrets.
+/// Signals from the rest of the agent to the writer of Secrets.
 #[derive(Debug)]
 pub(crate) struct PrSecrets {
-    /// The agent's own namespace, which no automation reaches.
+    /// The agent's own namespace, which no automation may use.
     agent_namespace: String,
     news: Notify,
 }
@@ -46,20 +46,20 @@ impl PrSecrets {
         Self { agent_namespace: agent_namespace.to_owned(), news: Notify::new() }
     }
 
-    /// The console has something to do.
+    /// The console has work.
     pub(crate) fn wake(&self) {
         self.news.notify_one();
     }
 }
 
-/// What came of one.
+/// The result of one Secret.
 type Outcome = (State, String);
 
-/// Does what the console asks for, for ever.
+/// Carries out the console's work, without end.
 pub(crate) async fn run(core: Arc<Core>, client: Client) {
     let mut backoff = Backoff::new(SOON, LATE);
     let mut wanted: Vec<v1::WantedSecret> = Vec::new();
-    // Most clusters have none: nobody is asked.
+    // Most clusters have none: then nothing is requested.
     while core.desired.cluster().is_none_or(|cluster| cluster.secrets == 0) {
         core.pr_secrets.news.notified().await;
     }
@@ -76,7 +76,7 @@ pub(crate) async fn run(core: Arc<Core>, client: Client) {
             // A console of an earlier build wants none.
             Err(error) if error.is_unknown_call() => {}
             Err(error) => {
-                // What was done is done again, and told then.
+                // What is done already is repeated, and reported then.
                 tracing::debug!(%error, "cannot ask the console for Secrets of automations");
                 tokio::time::sleep(backoff.next_wait()).await;
                 continue;
@@ -112,7 +112,7 @@ async fn step(client: &Client, wanted: &v1::WantedSecret, agent_namespace: &str)
     write(&api, wanted, &project).await
 }
 
-/// Of what a project may touch, what concerns a Secret.
+/// The project's limits that apply to a Secret.
 fn limits(limits: Option<&v1::ProjectLimits>) -> (String, ProjectLimits) {
     let Some(limits) = limits else { return (String::new(), ProjectLimits::default()) };
     let rules = ProjectLimits {
@@ -128,7 +128,7 @@ fn limits(limits: Option<&v1::ProjectLimits>) -> (String, ProjectLimits) {
 async fn write(api: &Api<Secret>, wanted: &v1::WantedSecret, project: &str) -> Outcome {
     let mut secret = secret(wanted, project);
     let v1::WantedSecret { id, namespace, name, previous, kept, .. } = wanted;
-    // What stays as it is can be had from the one that is there only.
+    // Only the existing Secret has the values to keep.
     if kept.is_empty() {
         match within(api.create(&PostParams::default(), &secret)).await {
             Ok(_) => return (State::Written, String::new()),
@@ -172,7 +172,7 @@ async fn write(api: &Api<Secret>, wanted: &v1::WantedSecret, project: &str) -> O
     if there == data && !takes {
         return (State::Written, String::new());
     }
-    // The console knows the size of what is given alone.
+    // The console knows the size of the given values only.
     if !kept.is_empty() && data.values().map(|value| value.0.len()).sum::<usize>() > MAX_ALL {
         let why = format!(
             "{namespace}/{name} would have more than {} KiB with the values that stay: upgrade once more, with all values, or with shorter ones",
@@ -180,7 +180,7 @@ async fn write(api: &Api<Secret>, wanted: &v1::WantedSecret, project: &str) -> O
         );
         return (State::Waits, why);
     }
-    // With the version that was read: what somebody wrote meanwhile is looked at again.
+    // With the resource version that was read: a concurrent write leads to a retry.
     found.data = Some(data);
     found.metadata.labels.get_or_insert_default().insert(OWNER.to_owned(), id.clone());
     match within(api.replace(name, &PostParams::default(), &found)).await {
@@ -228,16 +228,16 @@ fn secret(wanted: &v1::WantedSecret, project: &str) -> Secret {
     }
 }
 
-/// Whether a Secret was made for this pull request.
+/// Whether a Secret was created for this pull request.
 fn is_ours(found: &Secret, id: &str) -> bool {
     found.metadata.labels.as_ref().and_then(|labels| labels.get(OWNER)).is_some_and(|owner| owner == id)
 }
 
-/// Why the API server did not do something.
+/// Why the API server refused.
 struct Failure {
     /// HTTP status; 0: no answer.
     code: u16,
-    /// For people. The server's own words are left out: admission may quote what it was sent.
+    /// In words. The server's own message is left out: admission may quote what it was sent.
     words: String,
 }
 

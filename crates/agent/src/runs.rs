@@ -1,9 +1,9 @@
-//! Jobs of runs of stacks: made, watched, ended and removed, one beside the other and beside the services.
+//! Jobs of runs of stacks: created, watched, ended and removed, concurrently with each other and with the services.
 //!
 //! # Guarantees
-//! - A Job is made for a number that the console gave for it: two agents, or one that was killed, cannot make two that count.
+//! - A Job is created for a number that the console assigned: two agents, or one that was killed, cannot create two valid ones.
 //! - A credential is in a Secret that its Job owns, and nowhere else: not on disk, not in a log.
-//! - A Job that is newer than what is known here is never ended: the news is late.
+//! - A Job that is newer than the agent's information is never ended: the information is late.
 //! - Without runs there is no watch, and nothing is written.
 
 mod kube_api;
@@ -32,22 +32,22 @@ use tokio::{
 use self::step::{Next, Stepper, Track};
 use crate::{agent::Core, desired::WantedRun};
 
-/// Runs that are looked at at once.
+/// Limit of runs that are reconciled concurrently.
 const AT_ONCE: usize = 8;
-/// Between two changes that watches tell of.
+/// Debounce of watch events.
 const COALESCE: Duration = Duration::from_millis(50);
-/// A watch is opened anew after so many seconds.
+/// Lifetime of a watch, in seconds.
 const WATCH_SECONDS: u32 = 290;
 
 /// Where and how runs of stacks run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunsConfig {
-    /// Namespace of runs that name none; made on first use.
+    /// Namespace of runs that name none; created on first use.
     pub namespace: String,
-    /// Image whose entry point is this program: it brings the harness into the images of the tools. Without one, they must have
+    /// Image whose entry point is this program: an init container copies the harness from it. Without one, the images of the tools need
     /// `plural` in their PATH.
     pub image: Option<String>,
-    /// What all runs together may take of that namespace: the `hard` of its ResourceQuota; empty: there is none.
+    /// Limit of all runs in that namespace: the `hard` of its ResourceQuota; empty: no quota.
     pub quota: BTreeMap<String, String>,
 }
 
@@ -61,35 +61,35 @@ impl Default for RunsConfig {
     }
 }
 
-/// What Jobs are told of their agent.
+/// What Jobs need to know of their agent.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) config: RunsConfig,
-    /// The agent's own namespace: it names the agent on what is made for runs, and no run reaches it.
+    /// The agent's own namespace: it labels what is created for runs, and no run may use it.
     pub(crate) agent_namespace: String,
     pub(crate) console_url: String,
     pub(crate) ca_pem: Option<String>,
     pub(crate) insecure_http: bool,
-    /// The proxy that leads to the console, where one does.
+    /// The proxy to the console, if there is one.
     pub(crate) proxy: Option<Detour>,
 }
 
 /// A proxy.
 pub(crate) struct Detour {
-    /// Its address.
+    /// Its URL.
     pub(crate) url: String,
     /// Hosts that are reached without it.
     pub(crate) except: Vec<String>,
 }
 
-// The address may hold a password.
+// The URL may contain a password.
 impl std::fmt::Debug for Detour {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Detour").field("except", &self.except).finish_non_exhaustive()
     }
 }
 
-/// What the runs of an agent and the rest of it tell each other.
+/// Signals between the runs of an agent and the rest of it.
 #[derive(Debug)]
 pub(crate) struct Runs {
     pub(crate) settings: Settings,
@@ -102,17 +102,17 @@ impl Runs {
         Self { settings, news: Notify::new(), asks: Notify::new() }
     }
 
-    /// What is wanted of runs changed.
+    /// The desired runs changed.
     pub(crate) fn wake(&self) {
         self.news.notify_one();
     }
 
-    /// A run needs news of the console.
+    /// A run needs to poll the console.
     fn ask(&self) {
         self.asks.notify_one();
     }
 
-    /// Waits until a run needs news of the console.
+    /// Waits until a run needs to poll the console.
     pub(crate) async fn asks(&self) {
         self.asks.notified().await;
     }
@@ -121,10 +121,10 @@ impl Runs {
 /// One run.
 #[derive(Debug)]
 struct Entry {
-    /// `None` while it is looked at.
+    /// `None` while it is reconciled.
     track: Option<Track>,
     due: Instant,
-    /// Something happened while it was looked at.
+    /// An event came while it was reconciled.
     again: bool,
 }
 
@@ -141,7 +141,7 @@ impl Entry {
 
 type Looked = (StackRunId, Track, Next);
 
-/// Looks after runs for ever.
+/// Reconciles runs, without end.
 pub(crate) async fn run(core: Arc<Core>, client: kube::Client) {
     let stepper = Arc::new(Stepper::new(Arc::clone(&core), client.clone()));
     let mut entries: HashMap<StackRunId, Entry> = HashMap::new();
@@ -149,7 +149,7 @@ pub(crate) async fn run(core: Arc<Core>, client: kube::Client) {
     let mut looked_at: HashMap<Id, StackRunId> = HashMap::new();
     let mut watches = Watches::new(client);
     let mut remains: JoinSet<Vec<(StackRunId, String)>> = JoinSet::new();
-    // What an agent before this one left: known once the console has said what is ours.
+    // Objects of an agent before this one: adopted once the console has said which runs are ours.
     {
         let (core, stepper) = (Arc::clone(&core), Arc::clone(&stepper));
         remains.spawn(async move {
@@ -179,7 +179,7 @@ pub(crate) async fn run(core: Arc<Core>, client: kube::Client) {
             looked_at.insert(look.id(), id);
         }
         watches.keep(!entries.is_empty());
-        // With all hands busy, the next look begins when one ends.
+        // At the limit, the next reconciliation starts when one ends.
         let next = entries.values().filter(|entry| entry.track.is_some()).map(|entry| entry.due).min();
         let next = next.filter(|_| looks.len() < AT_ONCE);
         let timer = async {
@@ -223,7 +223,7 @@ fn wake(entries: &mut HashMap<StackRunId, Entry>) {
 fn put_back(entries: &mut HashMap<StackRunId, Entry>, id: StackRunId, track: Track, next: &Next) {
     let Some(entry) = entries.get_mut(&id) else { return };
     match next {
-        // It may be wanted once more.
+        // It may be desired again.
         Next::Gone if !entry.again => {
             entries.remove(&id);
         }
@@ -235,7 +235,7 @@ fn put_back(entries: &mut HashMap<StackRunId, Entry>, id: StackRunId, track: Tra
     }
 }
 
-/// Watches over Jobs and Pods of runs, while there are any. They say *that* something happened.
+/// Watches Jobs and Pods of runs, while there are any. Events say *that* something happened.
 struct Watches {
     client: kube::Client,
     open: JoinSet<()>,
@@ -262,7 +262,7 @@ impl Watches {
     }
 }
 
-/// Tells of every change of objects of a kind, for ever. Where none can be watched, runs are looked at from time to time.
+/// Signals every change of objects of a kind, without end. If a watch is not permitted, runs are polled.
 async fn watch<K>(api: Api<K>, told: Arc<Notify>)
 where
     K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,

@@ -1,4 +1,4 @@
-//! What a cluster's agent asks and says about the Jobs of runs.
+//! The requests and reports of a cluster's agent about the Jobs of runs.
 
 use std::time::Duration;
 
@@ -25,10 +25,10 @@ use crate::stack::StackSelector;
 use crate::stack_run::RunMove;
 use crate::stack_run_turns::Proof;
 
-/// Jobs of one phase that are begun at most, those too that an agent was killed before: after so many, something else is wrong than what it
-/// was killed by.
+/// Limit of Jobs per phase, including those whose agent was killed before it created them: beyond that, something other than the
+/// kills is wrong.
 const MOST_TAKES: u32 = 20;
-/// A harness whose container has ended has so long to be heard.
+/// How long the harness of an ended container may take to report.
 const GRACE: Duration = Duration::from_secs(15);
 
 /// The Job of a run, as an agent needs it.
@@ -40,43 +40,43 @@ pub struct RunJob {
     pub stack: String,
     /// The project's name.
     pub project: String,
-    /// What it may be; absent: anything in the agent's namespace for runs.
+    /// Its limits; absent: anything in the agent's namespace for runs.
     pub limits: Option<RunLimits>,
-    /// The image that the tool is in; empty: the agent's own.
+    /// The image of the tool; empty: the agent's own.
     pub image: String,
 }
 
-/// What an agent sees of a Job.
+/// What an agent observes of a Job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportedRunState {
-    /// It was made.
+    /// It was created.
     Created,
-    /// Its Pod cannot begin yet, or will not.
+    /// Its Pod cannot start yet, or never will.
     Waiting,
     /// Its container ended.
     Ended,
-    /// It or its Pod is not there any more.
+    /// The Job or its Pod no longer exists.
     Gone,
-    /// The agent does not make it.
+    /// The agent refuses to create it.
     Refused,
 }
 
-/// What an agent says of the Job of a run.
+/// An agent's report about the Job of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportedRun {
-    /// Of which run.
+    /// The run.
     pub id: StackRunId,
-    /// In which phase.
+    /// The phase.
     pub phase: RunPhase,
-    /// Of which attempt.
+    /// The attempt.
     pub attempt: u32,
-    /// What it sees.
+    /// The observation.
     pub state: ReportedRunState,
-    /// In words.
+    /// The reason, in words.
     pub message: String,
-    /// Where the Job is.
+    /// The Job.
     pub job: Option<JobRef>,
-    /// How its container ended.
+    /// Exit code of its container.
     pub exit_code: i32,
 }
 
@@ -92,7 +92,7 @@ impl App {
             }
             let stack = match self.get::<Stack>(&system, &StackSelector::Id(run.stack_id)).await {
                 Ok(stack) => stack,
-                // It went since the run was read.
+                // It was deleted since the run was read.
                 Err(Error::NotFound { .. }) => continue,
                 Err(error) => return Err(error),
             };
@@ -108,10 +108,10 @@ impl App {
         Ok(jobs)
     }
 
-    /// The agent is about to make a Job: counts the attempt, and answers its credential and number.
+    /// The agent is about to create a Job: counts the attempt, and returns its credential and number.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where the run is elsewhere by now: of two that take it, one does.
+    /// [`Error::Conflict`] if the run has moved: of two concurrent requests, one succeeds.
     pub async fn agent_run_take(
         &self,
         agent: &AgentHandle,
@@ -127,9 +127,9 @@ impl App {
             return Err(moved_on());
         }
         if attempt >= MOST_TAKES {
-            // Each one gives the agent its time anew: without an end, the run would be pending for ever.
+            // Each Job restarts the agent's time limit: without a limit of Jobs, the run would be pending for ever.
             return Err(Error::conflict(format!(
-                "{attempt} Jobs of the run were begun, and none has spoken: no more are"
+                "{attempt} Jobs of the run were started, and none has reported: no further one is created"
             )));
         }
         let NewToken { text: token, .. } = NewToken::generate(RUN_TOKEN_PREFIX)?;
@@ -145,7 +145,7 @@ impl App {
         Ok((token, run.attempt))
     }
 
-    /// What an agent sees of the Jobs of runs. What it says of others than its own, and of Jobs that do not count any more, changes nothing.
+    /// An agent's observations of the Jobs of runs. Reports about other clusters' runs, and about outdated Jobs, change nothing.
     pub async fn agent_runs_report(&self, agent: &AgentHandle, runs: Vec<ReportedRun>) -> Result<()> {
         agent.check()?;
         let mut away = None;
@@ -154,15 +154,15 @@ impl App {
             let is_last = matches!(reported.state, ReportedRunState::Ended | ReportedRunState::Gone);
             match self.agent_run_heard(agent, reported).await {
                 Ok(()) => {}
-                // The agent says it all again.
+                // The agent repeats its whole report.
                 Err(error @ Error::Unavailable { .. }) => away = Some(error),
-                // It says the end of a Job once, and a lock may wait for that.
+                // It reports the end of a Job once, and a lock may wait for that.
                 Err(error @ (Error::Internal { .. } | Error::Conflict { .. })) if is_last => {
                     let text = error.log_text();
                     tracing::warn!(stack_run.id = %id, error = text, "cannot take the end of a Job; it is said again");
                     away = Some(Error::unavailable("the end of the Job of a run cannot be taken now"));
                 }
-                // What fails for one of them, each time, keeps neither the others nor the services beside them from being told.
+                // A persistent failure of one must keep neither the others nor the reports about services from being stored.
                 Err(error) => {
                     let error = error.log_text();
                     tracing::warn!(stack_run.id = %id, error, "cannot take what an agent says of a run");
@@ -212,16 +212,16 @@ impl App {
                 let why = ended(state, exit_code, &message);
                 match run.status {
                     RunStatus::Running => {
-                        // What the harness said last may still be on its way.
+                        // The harness's last report may still be on its way.
                         let ended = EndedRun { run: id, phase, attempt, why };
                         let end = NewJob::of::<EndStackRun>(&ended)?.after(GRACE);
                         self.store.jobs_enqueue(&[end], self.now()).await?;
                     }
                     RunStatus::Pending if attempt > 0 => {
-                        let why = format!("{why}, before the harness was heard of");
+                        let why = format!("{why}, before the harness reported");
                         self.run_lost(run, &why, Proof::Ended).await?;
                     }
-                    // Now it is known that nothing of it goes on.
+                    // Now its Job is known to have stopped.
                     RunStatus::Queued | RunStatus::Successful | RunStatus::Failed | RunStatus::Cancelled => {
                         self.run_unlocks(run).await?;
                     }
@@ -237,7 +237,7 @@ fn run_limits(project: &Project) -> Option<RunLimits> {
     Some(project.limits.of_runs()).filter(|limits| !limits.is_of_no_job())
 }
 
-/// What a fork wrote runs as nobody, whoever plans the rest of the project.
+/// Code from a fork runs as nobody, whoever plans the rest of the project.
 fn limits_of(run: &StackRun, limits: RunLimits) -> RunLimits {
     if run.is_checked_only() { RunLimits { plan_account: None, ..limits } } else { limits }
 }

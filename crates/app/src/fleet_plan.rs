@@ -1,6 +1,6 @@
-//! What a commit that is not merged yet would do on every cluster that it reaches.
+//! Fleet plans: what a commit that is not merged yet would change on every cluster that it affects.
 //!
-//! The console looks which services it reaches, builds their artifacts at the commit, and has the agents say what a sync of those would do.
+//! The console finds the affected services, builds their artifacts at the commit, and has the agents plan a sync of them.
 //! Nothing is applied, and no service moves.
 
 use std::collections::HashSet;
@@ -37,7 +37,7 @@ use crate::repository::RepositorySelector;
 use crate::seal::Sealed;
 use crate::service::ServiceSelector;
 
-/// Which of a list.
+/// Filter of a list of plans.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FleetPlanFilter {
     /// Of this repository.
@@ -49,10 +49,10 @@ pub struct FleetPlanFilter {
 noun!(FleetPlan, "fleet plan", p => Some(p.id.uuid()), p.reference.clone(), project: p.project_id);
 record!(FleetPlan, FleetPlanId, FleetPlanId, FleetPlanFilter);
 
-/// A service that a commit may reach.
+/// A service that a commit may affect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetTarget {
-    /// Which.
+    /// The service.
     pub id: ServiceId,
     /// Its name.
     pub name: String,
@@ -62,25 +62,25 @@ pub struct FleetTarget {
     pub cluster: String,
     /// The project of its cluster.
     pub project_id: ProjectId,
-    /// What of the repository; of one that is put together without a folder of it, the first part that is in it.
+    /// What it reads from the repository; if it has several sources and none is a folder of the repository, the first that is in it.
     pub git: GitRef,
-    /// What else of the repository it is put together from.
+    /// What else it reads from the repository.
     pub also: Vec<GitRef>,
     /// Paths in the repository that its rendering names outside of its folder.
     pub beside: Vec<String>,
-    /// It is put together from several sources.
+    /// It has several sources.
     pub is_composed: bool,
     /// Digest of the closure that its artifact was built from.
     pub closure_digest: Option<String>,
 }
 
 impl FleetTarget {
-    /// Whether something of it moves, by where it is read.
+    /// Whether any of its sources moves, by their git reference.
     pub fn moves(&self, moves: impl Fn(&GitRef) -> bool) -> bool {
         moves(&self.git) || self.also.iter().any(moves)
     }
 
-    /// What is taken from a commit for it.
+    /// The files of a commit that it needs.
     pub fn spec(&self) -> SourceSpec {
         let mut spec = SourceSpec::from(&self.git);
         spec.files.extend(self.beside.iter().cloned());
@@ -88,65 +88,65 @@ impl FleetTarget {
     }
 }
 
-/// One service that a commit reaches.
+/// One service that a commit affects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetReached {
-    /// What is known of it at first.
+    /// Its first state.
     pub part: FleetPlanPart,
-    /// What its agent is asked, or would be if it were connected.
+    /// The request to its agent, also if that is not connected.
     pub candidate: Option<PlanCandidate>,
 }
 
 /// What the console found of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetAsked {
-    /// In sum.
+    /// The summary.
     pub found: FleetFound,
-    /// The services that it reaches.
+    /// The affected services.
     pub reached: Vec<FleetReached>,
-    /// The stacks whose code changes, of a preview.
+    /// The stacks whose code a preview changes.
     pub stacks: Vec<ReachedStack>,
 }
 
 /// A stack whose code a preview changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReachedStack {
-    /// What is known of it at first.
+    /// Its first state.
     pub stack: PreviewedStack,
-    /// Its code, where it is to be planned.
+    /// Its code, if it is to be planned.
     pub source: Option<RunSource>,
 }
 
-/// What would happen to one service, object by object.
+/// The plan of one service, object by object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetPartPlan {
-    /// In sum.
+    /// The summary.
     pub part: FleetPlanPart,
-    /// The plan; absent where there is none.
+    /// The plan; absent if there is none.
     pub plan: Option<SyncPlan>,
-    /// What of it cannot be sent at all, and is no object of the plan.
+    /// Objects that cannot be sent at all, and are not in the plan.
     pub problems: Vec<ServiceError>,
-    /// It is of the plan of a preview.
+    /// It belongs to the plan of a preview.
     pub is_preview: bool,
 }
 
-/// What was removed of plans of previews.
+/// The result of pruning plans of previews.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PrunedPreviews {
-    /// How many plans.
+    /// Number of plans.
     pub plans: u64,
-    /// Digests of the artifacts that were built for them. Others may name the same.
+    /// Digests of the artifacts that were built for them. Others may use the same.
     pub artifacts: HashSet<[u8; 32]>,
 }
 
 /// Plans of commits.
 #[async_trait]
 pub trait FleetPlanStore: Send + Sync + 'static {
-    /// Records a plan that is to be made, with the jobs that begin with it. Earlier ones of the same pull request, or of the same branch
-    /// where there is none, are superseded; the oldest of the repository go, and of the same commit of the pull request all but the last one.
+    /// Records a new plan, with its first jobs. Supersedes earlier ones of the same pull request, or of the same branch
+    /// if there is none; deletes the oldest of the repository, and all but the last one of the same commit of the pull request.
     ///
-    /// Writes nothing, and says so with `false`, where a plan of the pull request stands that is newer, and where this one renews a plan
-    /// (`before`) that is not the newest any more or whose pull request is not open, has another head, or goes to another branch.
+    /// Writes nothing, and returns `false`, if the pull request has a newer plan, and if this one renews a plan (`before`) that is no
+    /// longer the newest, or whose pull request is not open, has another head, or another target branch.
     async fn fleet_plan_begin(
         &self,
         by: Audited<'_, Repository, Write>,
@@ -154,10 +154,10 @@ pub trait FleetPlanStore: Send + Sync + 'static {
         before: Option<FleetPlanId>,
         jobs: &[NewJob],
     ) -> Result<bool>;
-    /// One that the console is to look at; nothing where that was done, or is not to be done any more.
+    /// A plan whose commit the console has to read; `None` if that is done, or no longer needed.
     async fn fleet_plan_to_look_at(&self, id: FleetPlanId) -> Result<Option<FleetPlan>>;
-    /// Whether the newest plan of a pull request for this repository is of this commit, goes to this branch as far as both say where they go,
-    /// and was not given up.
+    /// Whether the newest plan of a pull request for this repository has this commit, the same target branch as far as both have one,
+    /// and did not fail.
     async fn fleet_plan_is_known(
         &self,
         repository: RepositoryId,
@@ -165,11 +165,11 @@ pub trait FleetPlanStore: Send + Sync + 'static {
         reference: &str,
         base: Option<&str>,
     ) -> Result<bool>;
-    /// The newest plan of each open pull request for this repository, where it is of a branch, and agents were asked.
+    /// The newest plan of each open pull request for this repository, if it has a target branch and agents were asked.
     async fn fleet_plans_followed(&self, repository: RepositoryId) -> Result<Vec<FleetPlan>>;
     /// The newest plan of a pull request for each repository.
     async fn fleet_plans_newest(&self, pull_request: PullRequestId) -> Result<Vec<FleetPlan>>;
-    /// Records where the branch of a plan went.
+    /// Records the later commit of a plan's target branch.
     async fn fleet_plan_since(
         &self,
         id: FleetPlanId,
@@ -177,20 +177,20 @@ pub trait FleetPlanStore: Send + Sync + 'static {
         jobs: &[NewJob],
         at: DateTime<Utc>,
     ) -> Result<()>;
-    /// Lets a plan begin that waits for a person.
+    /// Starts a plan that waits for a user.
     ///
     /// # Errors
-    /// [`plural_core::Error::Conflict`] where it does not.
+    /// [`plural_core::Error::Conflict`] if it does not wait.
     async fn fleet_plan_release(
         &self,
         by: Audited<'_, Repository, Approve>,
         id: FleetPlanId,
         jobs: &[NewJob],
     ) -> Result<FleetPlan>;
-    /// The services that are read from a repository, those too that are put together from it and others, and that move with it: those that
-    /// are pinned do not.
+    /// The services that read from a repository, also as one of several sources, and that move with it: pinned ones
+    /// do not.
     async fn fleet_plan_targets(&self, repository: RepositoryId) -> Result<Vec<FleetTarget>>;
-    /// Records what was found, and has the agents of the services asked.
+    /// Records what was found, and asks the agents of the services.
     async fn fleet_plan_asked(
         &self,
         id: FleetPlanId,
@@ -198,7 +198,7 @@ pub trait FleetPlanStore: Send + Sync + 'static {
         jobs: &[NewJob],
         at: DateTime<Utc>,
     ) -> Result<()>;
-    /// It cannot be made: why, and where the branch was that it goes to, if that was found.
+    /// Records a failure: its reason, and the commit of the target branch, if that was found.
     async fn fleet_plan_failed(
         &self,
         id: FleetPlanId,
@@ -206,8 +206,8 @@ pub trait FleetPlanStore: Send + Sync + 'static {
         jobs: &[NewJob],
         at: DateTime<Utc>,
     ) -> Result<()>;
-    /// Records the plan of a preview, with what was asked and the jobs that begin with it. An open one of the same person and automation is
-    /// superseded; of those of the project, the oldest go.
+    /// Records the plan of a preview, with its request and its first jobs. Supersedes an open one of the same user and automation;
+    /// deletes the oldest of the project.
     async fn fleet_preview_begin(
         &self,
         by: Audited<'_, PrAutomation, CreatePr>,
@@ -215,30 +215,30 @@ pub trait FleetPlanStore: Send + Sync + 'static {
         asked: &Sealed,
         jobs: &[NewJob],
     ) -> Result<()>;
-    /// One that the console is to look at, with what was asked; nothing where that was done, or is not to be done any more.
+    /// A plan whose code the console has to read, with its request; `None` if that is done, or no longer needed.
     async fn fleet_preview_to_look_at(&self, id: FleetPlanId) -> Result<Option<(FleetPlan, Sealed)>>;
-    /// A stack of the plan of a preview is planned by this run, or cannot be, in words.
+    /// Records the run that plans a stack of a preview, or why there is none, in words.
     async fn fleet_preview_planned(
         &self,
         id: FleetPlanId,
         stack: StackId,
         planned: &std::result::Result<StackRunId, String>,
     ) -> Result<()>;
-    /// Removes the plans of previews whose time is over, however far they are.
+    /// Deletes expired plans of previews, whatever their phase.
     async fn fleet_previews_prune(&self, at: DateTime<Utc>) -> Result<PrunedPreviews>;
-    /// Agents have had their time.
+    /// Ends the plans whose agents ran out of time.
     async fn fleet_plan_end(&self, id: FleetPlanId, at: DateTime<Utc>) -> Result<()>;
-    /// What is known of its services, by cluster and name.
+    /// The services of a plan, by cluster and name.
     async fn fleet_plan_parts(&self, plan: &Authorized<FleetPlan, Read>) -> Result<Vec<FleetPlanPart>>;
-    /// What would happen to one service.
+    /// The plan of one service.
     async fn fleet_plan_part(&self, id: FleetPartId) -> Result<Option<FleetPartPlan>>;
     /// Whether an agent of the cluster is asked about this artifact.
     async fn fleet_plan_asks(&self, cluster: ClusterId, digest: &str) -> Result<bool>;
 }
 
 impl App {
-    /// Has the agents of all clusters say what a commit of a repository would do; needs write access to the repository. Answers at once:
-    /// the plan fills while they answer.
+    /// Starts a fleet plan of a commit of a repository; needs write access to the repository. Returns at once:
+    /// the plan fills while the agents answer.
     pub async fn fleet_plan_create(&self, ctx: &OpCtx, ask: FleetPlanAsk) -> Result<FleetPlan> {
         ask.check()?;
         let FleetPlanAsk { repository_id, reference, base, pull_request_id } = ask;
@@ -252,7 +252,7 @@ impl App {
                 return Err(Error::invalid("pullRequestId", "is of another project than the repository"));
             }
             if opened.life.facts.fork {
-                // Whoever asks for the plan of a fork's commit releases that commit, and no name that may lead to another one by then.
+                // A plan of a fork's commit releases that commit, and not a name that may point to another one by then.
                 self.authorized::<Repository, Approve>(ctx, &by).await?;
                 if opened.life.head.as_deref() != Some(reference.as_str()) {
                     return Err(Error::conflict(
@@ -288,7 +288,7 @@ impl App {
         Ok(plan)
     }
 
-    /// What is known of the services of a plan: of those that the caller may read.
+    /// The services of a plan that the caller may read.
     pub async fn fleet_plan_parts(&self, ctx: &OpCtx, id: FleetPlanId) -> Result<Vec<FleetPlanPart>> {
         let plan = self.authorized::<FleetPlan, Read>(ctx, &id).await?;
         let mut parts = self.store.fleet_plan_parts(&plan).await?;
@@ -303,12 +303,12 @@ impl App {
         Ok(parts)
     }
 
-    /// What would happen to one service of a plan, object by object; needs read access to the service.
+    /// The plan of one service, object by object; needs read access to the service.
     pub async fn fleet_plan_part(&self, ctx: &OpCtx, id: FleetPartId) -> Result<FleetPartPlan> {
         let missing = || Error::not_found("part of a fleet plan");
         let mut found = self.store.fleet_plan_part(id).await?.ok_or_else(missing)?;
         let service = found.part.service_id;
-        // That of a preview is of whoever asked for it.
+        // The plan of a preview belongs to the user who asked for it.
         if found.is_preview {
             match self.get::<FleetPlan>(ctx, &found.part.plan_id).await {
                 Ok(_) => {}
@@ -316,7 +316,7 @@ impl App {
                 Err(error) => return Err(error),
             }
         }
-        // Whoever may not see the service learns nothing of it, not even that it is planned.
+        // A caller who may not see the service learns nothing of it, not even that it is planned.
         match self.get::<Service>(ctx, &ServiceSelector::Id(service)).await {
             Ok(_) => {}
             Err(Error::NotFound { .. }) => return Err(missing()),
@@ -331,16 +331,16 @@ impl App {
 }
 
 impl FleetAsked {
-    /// Somebody is asked.
+    /// Whether any agent is asked.
     pub fn is_any(&self) -> bool {
         self.reached.iter().any(|reached| reached.part.state == FleetPartState::Waiting)
     }
 }
 
-/// The jobs that tell the host of a pull request how its plan stands.
+/// The jobs that publish the state of a plan at the host of its pull request.
 ///
 /// # Errors
-/// When a job has no JSON.
+/// If a job has no JSON.
 pub fn fleet_plan_tellers(
     id: FleetPlanId,
     repository_id: RepositoryId,
@@ -350,12 +350,12 @@ pub fn fleet_plan_tellers(
     Ok(vec![NewJob::of::<TellFleetPlan>(&ToldFleetPlan { id, repository_id, pull_request_id })?])
 }
 
-/// The jobs that a plan begins with.
+/// The first jobs of a plan.
 pub(crate) fn beginners(plan: &FleetPlan) -> Result<Vec<NewJob>> {
     beginners_again(plan, 0)
 }
 
-/// [`beginners`]; `again` is how often it was made again by itself, this time included.
+/// [`beginners`]; `again` is the number of automatic retries, including this one.
 pub(crate) fn beginners_again(plan: &FleetPlan, again: usize) -> Result<Vec<NewJob>> {
     let mut jobs = fleet_plan_tellers(plan.id, plan.repository_id, plan.pull_request_id)?;
     if plan.phase == FleetPlanPhase::Looking {

@@ -1,5 +1,5 @@
-//! Plans of services on pull requests: one for each head that is read back, told to the host in a comment and a check. What a fork wrote
-//! waits for a person.
+//! Fleet plans of pull requests: one for each head that is read back, published at the host in a comment and a check. Code from a fork
+//! waits for a user.
 
 use plural_core::access::Actor;
 use plural_core::fleet_plan::{FleetPlan, FleetPlanPhase, follows, follows_head};
@@ -22,7 +22,7 @@ use crate::repository::RepositorySelector;
 use crate::scm_connection::ScmConnectionSelector;
 
 impl App {
-    /// Has the services planned that a pull request reaches, at its head as it was read back. Twice is once.
+    /// Plans the services that a pull request affects, at its head as of the last read. Idempotent.
     pub(crate) async fn fleet_plans_of_pull_request(&self, id: PullRequestId) -> Result<()> {
         let system = self.system_ctx();
         let Some(opened) = there(self.get::<PullRequest>(&system, &id).await)? else { return Ok(()) };
@@ -32,7 +32,7 @@ impl App {
         }
         let by = ScmConnectionSelector::Id(opened.connection_id);
         let Some(connection) = there(self.get::<ScmConnection>(&system, &by).await)? else { return Ok(()) };
-        // What a connection may not touch, it is not believed about either.
+        // A connection is not trusted about repositories that it may not use.
         if target_allowed(opened.project_id, &connection, Some(&opened.told.repository)).is_err() {
             return Ok(());
         }
@@ -53,13 +53,13 @@ impl App {
     ) -> Result<()> {
         let by = RepositorySelector::Id(repository);
         let found = there(self.authorized::<Repository, Write>(system, &by).await)?;
-        // A connection of the installation reads those of many projects: the record is of one.
+        // A connection of the installation reads the repositories of many projects: the record is of one.
         let Some(found) = found.filter(|found| found.project_id == opened.project_id) else { return Ok(()) };
         let base = opened.life.facts.base.clone();
         if self.store.fleet_plan_is_known(repository, opened.id, head, base.as_deref()).await? {
             return Ok(());
         }
-        // Nobody is told of a plan of nothing.
+        // A plan without services is not published.
         let targets = self.store.fleet_plan_targets(repository).await?;
         let is_followed = match &base {
             None => !targets.is_empty(),
@@ -69,7 +69,7 @@ impl App {
             }
             Some(_) => false,
         };
-        // One that goes elsewhere now is told that nothing reads it there: the plan before is about another branch.
+        // If the target branch changed, the host is told that nothing reads it: the plan before is of another branch.
         let is_elsewhere = |plan: &FleetPlan| {
             plan.repository_id == repository
                 && plan.base.as_deref().zip(base.as_deref()).is_some_and(|(was, is)| was != is)
@@ -104,11 +104,11 @@ impl App {
         Ok(())
     }
 
-    /// Has the services planned again that an open pull request reaches; needs write access to its project and to their repositories. What is
-    /// being made is not made again.
+    /// Plans the services that an open pull request affects again; needs write access to its project and to their repositories. An
+    /// unfinished plan is not started again.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where there is no plan yet, where one waits for a release, and where the pull request is not open.
+    /// [`Error::Conflict`] if there is no plan yet, if one waits for a release, and if the pull request is not open.
     pub async fn fleet_plans_again(&self, ctx: &OpCtx, id: PullRequestId) -> Result<Vec<FleetPlan>> {
         let opened = self.authorized::<PullRequest, Write>(ctx, &id).await?;
         if opened.told.status != PrStatus::Open {
@@ -157,19 +157,19 @@ impl App {
         Ok(plans)
     }
 
-    /// Has a plan of a pull request made again, as its branch has moved on; `false` where it is not the one to make again any more.
-    /// The console itself asks: no answer of the API leads here.
+    /// Replaces a plan of a pull request because its branch moved; `false` if it is no longer the one to replace.
+    /// Only the console itself does this: the API does not.
     ///
     /// # Errors
-    /// When the store fails.
+    /// If the store fails.
     pub async fn fleet_plan_renewed(&self, before: &FleetPlan) -> Result<bool> {
         self.fleet_plan_tried_again(before, 0).await
     }
 
-    /// [`Self::fleet_plan_renewed`], as the console could not look at the commit: `again` is how often, this time included.
+    /// [`Self::fleet_plan_renewed`], because the console could not read the commit: `again` is the number of retries, including this one.
     ///
     /// # Errors
-    /// When the store fails.
+    /// If the store fails.
     pub(crate) async fn fleet_plan_tried_again(&self, before: &FleetPlan, again: usize) -> Result<bool> {
         let system = self.system_ctx();
         let by = RepositorySelector::Id(before.repository_id);
@@ -191,7 +191,7 @@ impl App {
         let plan = FleetPlan {
             id,
             creator: actor_name(ctx.actor()),
-            // What was found, also where a branch was asked for.
+            // The commit that was found, also if a branch was asked for.
             reference: before
                 .found
                 .as_ref()
@@ -209,7 +209,7 @@ impl App {
         Ok(has_begun.then_some(plan))
     }
 
-    /// Whether a branch is the one that is meant where none is named, as far as it is known here: what was not fetched is looked at later.
+    /// Whether a branch is the default one, as far as it is known here: an unfetched repository is read later.
     async fn is_default_branch(&self, repository: RepositoryId, branch: &str) -> Result<bool> {
         let Some(work) = self.store.repository_work(repository).await? else { return Ok(false) };
         let access = self.git_access(&work).await?;
@@ -221,8 +221,8 @@ impl App {
         })
     }
 
-    /// Releases the commit of a fork: its plan begins. Needs the right to approve what waits in the repository; the commit is named, so that
-    /// nobody releases another one than they read.
+    /// Releases the commit of a fork: its plan begins. Needs the right to approve what waits in the repository; the request names the
+    /// commit, so that nobody releases another one than they read.
     pub async fn fleet_plan_release(&self, ctx: &OpCtx, id: FleetPlanId, sha: &str) -> Result<FleetPlan> {
         let plan = self.authorized::<FleetPlan, Read>(ctx, &id).await?;
         let by = RepositorySelector::Id(plan.repository_id);
@@ -245,8 +245,8 @@ impl App {
         self.store.fleet_plan_release(by, id, &beginners(&begun)?).await
     }
 
-    /// Tells the host of a pull request how its plan stands: one comment, and a check of the commit. What is told is what there is then:
-    /// twice is once.
+    /// Publishes the state of a plan at the host of its pull request: one comment, and a check of the commit. It publishes the current
+    /// state, so it is idempotent.
     pub(crate) async fn fleet_plan_tell(&self, id: FleetPlanId) -> Result<()> {
         let system = self.system_ctx();
         let Some(plan) = there(self.authorized::<FleetPlan, Read>(&system, &id).await)? else {
@@ -262,20 +262,20 @@ impl App {
         let connected = there(self.scm_host(opened.connection_id).await)?;
         let Some((connection, host)) = connected else { return Ok(()) };
         let slug = &opened.told.repository;
-        // The connection may touch less than when it was asked for.
+        // The connection may have lost access since the plan was requested.
         if target_allowed(plan.project_id, &connection, Some(slug)).is_err() {
             return Ok(());
         }
         let link = self.fleet_plan_link(pull_request);
         let text = comment(&plan, &parts, link.as_deref());
         host.pull_tell(slug, number, &marker(plan.repository_id), &text).await?;
-        // What was asked for may be a branch; a check is of a commit.
+        // The request may name a branch; a check is of a commit.
         let sha = plan.found.as_ref().map_or(plan.reference.as_str(), |found| found.sha.as_str());
         let told = HostCheck { context: CHECK.to_owned(), state, description, url: link };
         Ok(host.check_tell(slug, sha, &told).await?)
     }
 
-    /// The page of a pull request, where the console knows its own address.
+    /// The URL of a pull request's page, if the console knows its own URL.
     fn fleet_plan_link(&self, id: PullRequestId) -> Option<String> {
         let console = self.settings.public_url.as_deref()?.trim_end_matches('/');
         Some(format!("{console}/settings/pull-requests/{id}"))
@@ -286,10 +286,10 @@ fn unreleased() -> Error {
     Error::conflict("the commit comes from a fork and waits for its release: read it, and release it")
 }
 
-/// What the comment is found by: a repository that the console knows twice has two.
+/// The marker of the comment: a repository that the console has twice gets two comments.
 fn marker(repository: RepositoryId) -> String {
     let id = repository.uuid().simple().to_string();
-    // The end of it: it begins with a time.
+    // Without its end, which begins with a time.
     let end = id.get(id.len().saturating_sub(12)..).unwrap_or_default();
     format!("plural-services-{end}")
 }

@@ -1,7 +1,7 @@
-//! Plans of previews: what an automation would do on every cluster, before there is a pull request.
+//! Plans of previews: what an automation would change on every cluster, before there is a pull request.
 //!
-//! The console makes the changes again, as a commit that nothing leads to, and plans that as any other. Whoever asked sees the plan, and
-//! administrators; it is gone after an hour.
+//! The console computes the changes again, as a commit that no ref points to, and plans that like any other. Only the user who asked and
+//! administrators see the plan; it expires after an hour.
 
 use std::collections::HashSet;
 
@@ -27,10 +27,10 @@ use crate::records::there;
 use crate::stack::StackSelector;
 use crate::stack_run::user_of;
 
-/// What a preview is made of. It has no `Debug`: answers may be secret.
+/// The sealed request of a preview. It has no `Debug`: answers may be secret.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct PreviewAsked {
-    /// Through which its host is asked.
+    /// The connection to its host.
     pub(crate) connection: ScmConnectionId,
     /// The repository there.
     pub(crate) repository: String,
@@ -38,9 +38,9 @@ pub(crate) struct PreviewAsked {
     pub(crate) base: String,
     /// The automation's name.
     pub(crate) name: String,
-    /// What is asked of it.
+    /// The request to it.
     pub(crate) asked: Asked,
-    /// The stacks that follow the repository and that whoever asks may plan.
+    /// The stacks that follow the repository and that the user may plan.
     pub(crate) plannable: Vec<StackId>,
 }
 
@@ -50,7 +50,7 @@ impl PreviewAsked {
             .map_err(|_| Error::internal("writing what a preview is made of", "it has no JSON"))
     }
 
-    /// What was sealed.
+    /// Reads the sealed form.
     pub(crate) fn from_json(json: &[u8]) -> Result<Self> {
         // The parser's own message could quote an answer.
         serde_json::from_slice(json)
@@ -59,17 +59,17 @@ impl PreviewAsked {
 }
 
 impl App {
-    /// Has the agents of all clusters say what a pull request would do that is not opened; needs the right to open one. Answers at once:
-    /// the plan fills while they answer. An earlier one of the caller with the same automation is superseded.
+    /// Starts a fleet plan of a pull request without opening it; needs the right to create one. Returns at once:
+    /// the plan fills while the agents answer. Supersedes an earlier one of the caller with the same automation.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where no git repository of the automation's project is the one that it changes: then nothing follows it.
+    /// [`Error::Conflict`] if no git repository of the automation's project is the one that it changes: then nothing follows it.
     pub async fn pull_request_preview_plan(&self, ctx: &OpCtx, ask: PullRequestAsk) -> Result<FleetPlan> {
         let prepared = Box::pin(self.pull_request_prepared(ctx, &ask)).await?;
         Box::pin(self.preview_plan_begun(ctx, prepared)).await
     }
 
-    /// Records the plan of what was asked, allowed and checked, with the job that looks at it.
+    /// Records the plan of an authorised and validated request, with its first job.
     pub(crate) async fn preview_plan_begun(&self, ctx: &OpCtx, prepared: Prepared) -> Result<FleetPlan> {
         let Prepared { automation, repository, base, asked } = prepared;
         let (project, connection) = (automation.project_id, automation.links.connection_id);
@@ -142,8 +142,8 @@ impl App {
         Ok(found.iter().map(|stack| stack.id).collect())
     }
 
-    /// Has a stack planned whose code a preview changes: by a run that plans alone, waits for all others of the stack, and keeps none
-    /// waiting. Twice is once.
+    /// Starts the plan of a stack whose code a preview changes: a run that only plans, waits for all others of the stack, and delays
+    /// none. Idempotent.
     pub(crate) async fn preview_stack_planned(
         &self,
         id: FleetPlanId,
@@ -159,7 +159,7 @@ impl App {
         }
         let by = StackSelector::Id(stack);
         let Some(stack) = there(self.authorized::<Stack, Write>(&system, &by).await)? else { return Ok(()) };
-        // An attempt before this one may have made it, and not recorded so.
+        // An earlier attempt may have created it, without recording that.
         let open = self.store.stack_runs_open_of(stack.id).await?;
         let is_it = |run: &&StackRun| run.preview().is_some_and(|of| of.plan_id == id);
         let planned = if let Some(run) = open.iter().find(is_it) {
@@ -180,10 +180,10 @@ impl App {
         self.store.fleet_preview_planned(id, stack.id, &planned).await
     }
 
-    /// One pass over the plans of previews: those whose time is over go, and so do the artifacts that were built for them and that nothing
-    /// else names. How many plans.
+    /// One pass over the plans of previews: deletes expired ones, and the artifacts that were built for them and that nothing
+    /// else uses. Returns the number of plans.
     ///
-    /// Stopped in between, it leaves artifacts to the next collection of all.
+    /// If it is interrupted, the next collection of artifacts deletes the rest.
     pub async fn fleet_previews_forget(&self) -> Result<u64> {
         let pruned = self.store.fleet_previews_prune(self.now()).await?;
         if !pruned.artifacts.is_empty() {
@@ -195,7 +195,7 @@ impl App {
     }
 }
 
-/// What the making of a preview is sealed for.
+/// The associated data of a preview's sealed request.
 pub(crate) fn preview_context(id: FleetPlanId) -> String {
     format!("fleet_plan:{id}:asked")
 }

@@ -1,4 +1,4 @@
-//! What the Job of a run may ask: its credential opens a [`HarnessHandle`], which reaches this one run, in this phase and attempt.
+//! The requests of a run's Job: its credential opens a [`HarnessHandle`], which reaches this one run, in this phase and attempt.
 
 use bytes::Bytes;
 use plural_core::access::{Actor, RunActor};
@@ -26,21 +26,21 @@ use crate::stack_inputs::OpenInputs;
 use crate::stack_run::{LogPiece, PlanPart, RunCredential, RunMove, SealedOutput, output_context};
 use crate::stack_run_turns::Proof;
 
-/// Outputs of a stack at most.
+/// Limit of outputs of a stack.
 const MAX_OUTPUTS: usize = 1000;
-/// Bytes of all of them.
+/// Limit of the bytes of all of them.
 const MAX_OUTPUT_BYTES: usize = 4 << 20;
-/// Bytes of what a harness says of an error; the rest is cut.
+/// Limit of a harness's error, in bytes; the rest is cut.
 const MAX_ERROR: usize = 4096;
 
-/// Proof that the credential of a run was right. Reaches that run.
+/// Proof of a valid credential of a run. Gives access to that run.
 #[derive(Debug, Clone)]
 pub struct HarnessHandle {
-    /// The run as it stood then.
+    /// The run at that time.
     run: StackRun,
     /// The stack's name.
     stack: String,
-    /// What its commands have where the stack has an actor.
+    /// The token for its commands, if the stack has an actor.
     actor_token: SecretString,
 }
 
@@ -50,32 +50,32 @@ impl HarnessHandle {
         self.run.id
     }
 
-    /// In which phase its Job is.
+    /// The phase of its Job.
     pub(crate) fn phase(&self) -> RunPhase {
         self.run.phase
     }
 
-    /// Which Job of the phase it is.
+    /// The attempt of its Job in that phase.
     pub(crate) fn attempt(&self) -> u32 {
         self.run.attempt
     }
 
-    /// What its commands have where the stack has an actor.
+    /// The token for its commands, if the stack has an actor.
     pub(crate) fn actor_token(&self) -> &SecretString {
         &self.actor_token
     }
 
-    /// The run as it stood when the handle was made.
+    /// The run when the handle was made.
     pub(crate) fn run(&self) -> &StackRun {
         &self.run
     }
 
-    /// Who does what this reaches.
+    /// The actor of its requests.
     fn actor(&self) -> Actor {
         actor(&self.run)
     }
 
-    /// A move of the run as long as this Job counts, and runs.
+    /// A move of the run that only applies while this Job is current, and running.
     fn change(&self, app: &App) -> RunMove {
         let of = Some((self.run.phase, self.run.attempt));
         RunMove { from: vec![RunStatus::Running], of, ..RunMove::at(app.now()) }
@@ -87,10 +87,10 @@ fn actor(run: &StackRun) -> Actor {
 }
 
 impl App {
-    /// Opens a handle for the credential of the run that the address names.
+    /// Opens a handle with the credential of the run in the URL.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`] for one that is wrong, of another run, for the state alone, or has ended.
+    /// [`Error::Unauthenticated`] if the credential is wrong, of another run, for the state only, or has ended.
     pub async fn harness_authenticate(&self, token: &str, id: StackRunId) -> Result<HarnessHandle> {
         let RunCredential { run, stack } = self.run_credential_of(token).await?;
         if run.id != id {
@@ -99,36 +99,36 @@ impl App {
         Ok(HarnessHandle { run, stack, actor_token: SecretString::from(actor_token(token)) })
     }
 
-    /// Of which run a credential is.
+    /// The run of a credential.
     pub(crate) async fn run_of_credential(&self, token: &str) -> Result<StackRunId> {
         Ok(self.run_credential_of(token).await?.run.id)
     }
 
-    /// Who the credential of a run speaks for.
+    /// The actor that the credential of a run stands for.
     ///
     /// # Errors
-    /// As [`App::harness_authenticate`].
+    /// Same as [`App::harness_authenticate`].
     pub async fn run_authenticate(&self, token: &str) -> Result<Actor> {
         Ok(actor(&self.run_credential_of(token).await?.run))
     }
 
-    /// Who the credential of a run for the state of its stack speaks for.
+    /// The actor that the credential of a run for the state of its stack stands for.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`] for one that is wrong, or has ended, and for the credential of the run itself: a tool never has it.
+    /// [`Error::Unauthenticated`] if it is wrong, or has ended, and for the credential of the run itself: a tool never has that.
     pub async fn run_state_authenticate(&self, token: &str) -> Result<Actor> {
         if !is_state_token(token) || token.len() > 256 {
             return Err(Error::Unauthenticated);
         }
         let run = self.run_credential(token).await?.run;
-        // What a fork wrote reads no state, whatever it finds in its Job.
+        // Code from a fork has no access to the state, whatever it finds in its Job.
         if run.is_checked_only() {
             return Err(Error::Unauthenticated);
         }
         Ok(actor(&run))
     }
 
-    /// By the credential of the run itself, of which nothing is stored.
+    /// By the credential of the run itself, which is not stored in any form.
     async fn run_credential_of(&self, token: &str) -> Result<RunCredential> {
         if !is_run_token(token) || token.len() > 256 {
             return Err(Error::Unauthenticated);
@@ -139,11 +139,11 @@ impl App {
     /// By the credential for the state.
     async fn run_credential(&self, state_token: &str) -> Result<RunCredential> {
         let found = self.store.stack_run_credential(&TokenHash::of(state_token)).await?;
-        // The store says the same: a run that is over has no Job that counts.
+        // The store checks the same: an ended run has no current Job.
         found.filter(|found| found.run.status.is_active()).ok_or(Error::Unauthenticated)
     }
 
-    /// All that a harness needs. With it the run is running. May be asked for again by the same Job: the answer may have been lost.
+    /// All inputs of a harness. The run is running from now on. The same Job may ask again: the answer may have been lost.
     pub async fn harness_input(&self, by: &HarnessHandle) -> Result<RunInput> {
         let stack = self.get::<Stack>(&self.system_ctx(), &StackSelector::Id(by.run.stack_id)).await?;
         let Some(source) = by.run.source.clone() else {
@@ -162,13 +162,13 @@ impl App {
             let change = RunMove {
                 from: vec![RunStatus::Pending],
                 to: Some(RunStatus::Running),
-                // As this build runs them, and without what an earlier attempt logged.
+                // The steps of this build, without the logs of an earlier attempt.
                 steps: Some(run_steps(&by.run, by.run.phase, &steps)),
                 tells_agent: true,
                 ..by.change(self)
             };
             if self.store.stack_run_move(&by.actor(), by.run.id, &change).await?.is_none() {
-                // Its first call may have come so far, though nobody waited for the answer any more.
+                // Its first call may have succeeded, although the client no longer waited for the answer.
                 let run = self.stack_run_again(by.run.id).await?;
                 if run.status != RunStatus::Running || !run.is_at(by.run.phase, by.run.attempt) {
                     return Err(Error::Unauthenticated);
@@ -179,7 +179,7 @@ impl App {
         let OpenInputs { environment, files, taken } = self.run_inputs_of(&by.run).await?;
         let mut spec = snapshot.spec.clone();
         spec.variables.extend(taken);
-        // Of the Job it is a part of, not of what runs in it.
+        // Part of the Job, and not of what runs in it.
         spec.job_defaults = None;
         let RunSource { sha, artifact_digest, folder, .. } = source;
         let plan = by.run.plan.as_ref().filter(|_| by.run.phase == RunPhase::Apply);
@@ -214,7 +214,7 @@ impl App {
         self.blobs.open(&source.artifact_digest).await
     }
 
-    /// The plan file that is to be applied.
+    /// The plan file to be applied.
     pub async fn harness_plan_file(&self, by: &HarnessHandle) -> Result<Vec<u8>> {
         let expected = by.run.plan.as_ref().and_then(|plan| plan.file_digest.as_ref());
         let (RunPhase::Apply, Some(expected)) = (by.run.phase, expected) else {
@@ -228,7 +228,7 @@ impl App {
         Ok(part.body)
     }
 
-    /// A sign of life.
+    /// A heartbeat.
     pub async fn harness_beat(&self, by: &HarnessHandle) -> Result<RunBeat> {
         let run = self.store.stack_run_beat(by.run.id, self.now()).await?;
         let counts =
@@ -237,7 +237,7 @@ impl App {
         Ok(RunBeat { cancel: run.cancel_asked })
     }
 
-    /// A step begins, or ends.
+    /// A step starts, or ends.
     pub async fn harness_step(&self, by: &HarnessHandle, index: u32, report: StepReport) -> Result<RunBeat> {
         let beat = self.harness_beat(by).await?;
         check_step(by, index)?;
@@ -245,13 +245,13 @@ impl App {
         if status == StepStatus::Pending {
             return Err(Error::invalid("status", "must be running, successful or failed"));
         }
-        // Whoever holds that nothing of the Job has begun, and takes its place, comes before this or after it.
+        // Serialised with whoever finds that nothing of the Job has begun, and replaces it.
         let of = (by.run.phase, by.run.attempt);
         let step = self.store.stack_run_step(by.run.id, of, index, (status, exit_code), self.now());
         if step.await? { Ok(beat) } else { Err(Error::Unauthenticated) }
     }
 
-    /// A piece of the log of a step. What is beyond the bytes that are kept is counted by the harness, and not stored.
+    /// A piece of the log of a step. The harness counts the bytes beyond the limit, which are not stored.
     pub async fn harness_log(
         &self,
         by: &HarnessHandle,
@@ -274,7 +274,7 @@ impl App {
         Ok(LogsKept { offset: known.ok_or(Error::Unauthenticated)? })
     }
 
-    /// A part of the plan; may be repeated until the plan is taken.
+    /// A part of the plan; may be repeated until the plan is accepted.
     pub async fn harness_plan_part(&self, by: &HarnessHandle, part: PlanPart, body: Bytes) -> Result<()> {
         self.harness_beat(by).await?;
         if by.run.phase != RunPhase::Plan || by.run.plan.is_some() {
@@ -283,16 +283,16 @@ impl App {
         self.plan_part_put(&by.run, part, body).await
     }
 
-    /// All parts of the plan are there.
+    /// The plan is complete.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where they are not those that the harness names.
+    /// [`Error::Conflict`] if the parts are not those that the harness names.
     pub async fn harness_planned(&self, by: &HarnessHandle, report: PlanReport) -> Result<()> {
         self.harness_beat(by).await?;
         let PlanReport { summary, file_digest, json_digest, text_digest, lock_digest } = report;
         let digest = plan_digest(file_digest.as_deref(), json_digest.as_deref(), &text_digest);
         match &by.run.plan {
-            // The answer to it may have been lost.
+            // The answer to an earlier call may have been lost.
             Some(plan) if plan.digest == digest => return Ok(()),
             Some(_) => return Err(Error::conflict("the run has another plan already")),
             None if by.run.phase != RunPhase::Plan => {
@@ -322,18 +322,18 @@ impl App {
         Ok(())
     }
 
-    /// How the Job ended. The credential ends with it.
+    /// The result of the Job. The credential ends with it.
     pub async fn harness_done(&self, by: &HarnessHandle, report: RunReport) -> Result<()> {
         let report = RunReport { error: report.error.map(cut), ..report };
         let outputs = match &report.outputs {
             Some(outputs) if by.run.phase == RunPhase::Apply && by.run.kind == RunKind::Apply => {
                 let sealed = self.outputs_sealed(&by.run, outputs).await?;
-                // Those that are as they were stay, and nothing that reads them is rendered anew.
+                // Unchanged outputs are not written, and nothing that reads them is rendered anew.
                 self.outputs_are_news(by.run.stack_id, outputs).await?.then_some(sealed)
             }
             Some(_) | None => None,
         };
-        // As it stands now: somebody may have asked for its end.
+        // The current run: a user may have asked for its cancellation.
         let run = self.stack_run_again(by.run.id).await?;
         if run.status != RunStatus::Running || !run.is_at(by.run.phase, by.run.attempt) {
             return Err(Error::Unauthenticated);
@@ -342,7 +342,7 @@ impl App {
             let moved = Box::pin(self.drift_done(&by.actor(), &run, report)).await?;
             return moved.map(drop).ok_or(Error::Unauthenticated);
         }
-        // Before anything follows of the plan: what refuses it, or cannot be checked, ends the run.
+        // Before the next step: a plan that is refused, or that cannot be checked, ends the run.
         let report = match self.run_refused_by_policy(&run, &report).await? {
             Some(why) => RunReport { succeeded: false, error: Some(cut(why)), ..report },
             None => report,
@@ -362,7 +362,7 @@ impl App {
             if name.is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
                 return Err(Error::invalid("outputs", "must have names of at most 255 bytes"));
             }
-            // The cause could hold a part of the value.
+            // The cause could contain a part of the value.
             let json = serde_json::to_vec(&(name, value))
                 .map_err(|_| Error::internal("sealing an output", "it has no JSON"))?;
             bytes += json.len();
@@ -409,7 +409,7 @@ pub(crate) fn run_steps(run: &StackRun, phase: RunPhase, steps: &[InputStep]) ->
     steps.iter().map(row).collect()
 }
 
-/// A text that is not longer than is kept.
+/// A text, cut to the limit.
 pub(crate) fn cut(mut text: String) -> String {
     if text.len() > MAX_ERROR {
         let end = text.floor_char_boundary(MAX_ERROR);

@@ -1,5 +1,5 @@
-//! Changing what pull requests of automations generated, by further pull requests: to the newest version, or away. They are opened as those
-//! of automations are, so each is there once.
+//! Changes of what pull requests of automations generated, by further pull requests: upgrades and removals. They are opened like those of
+//! automations, so each is opened exactly once.
 
 use std::collections::BTreeSet;
 
@@ -31,48 +31,48 @@ use crate::pull_request_made::{Asked, CONTEXT};
 use crate::pull_request_open::{Begin, Prepared, PullRequestPreview, seed_context};
 use crate::secret::random;
 
-/// Instances of an automation that are upgraded at once.
+/// Limit of instances of an automation that are upgraded at once.
 const MOST: usize = 1_000;
-/// Instances of a page.
+/// Instances per page.
 const PAGE: i64 = 100;
 
-/// What somebody asks of an instance. It has no `Debug`: answers may be secret.
+/// A user's request to change an instance. It has no `Debug`: answers may be secret.
 pub struct PrInstanceAsk {
     /// The instance.
     pub id: PrInstanceId,
-    /// Answers that change, those to new questions, and secret ones.
+    /// Answers that change, answers to new questions, and secret ones.
     pub context: Map<String, Value>,
-    /// Of an upgrade: lines that both changed come between markers; else nothing is done.
+    /// For an upgrade: conflicting lines get conflict markers; else a conflict refuses the upgrade.
     pub allow_conflicts: bool,
-    /// Asked once more with the same key, there is one pull request.
+    /// Idempotency key: a repeated request with the same key opens no second pull request.
     pub key: Option<IdempotencyKey>,
-    /// Of an upgrade: its files become those of the new version, whatever people changed in them.
+    /// For an upgrade: the files of the new version replace those of the instance, whatever people changed in them.
     pub overwrite: bool,
-    /// Of an upgrade: values of the Secret that the newest version asks for. Those that its cluster has may be left out.
+    /// For an upgrade: values of the Secret that the newest version asks for. Values that its cluster has may be left out.
     pub secrets: Map<String, Value>,
 }
 
-/// What became of upgrading one of many.
+/// The result of one upgrade among many.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrInstanceUpgraded {
     /// The instance.
     pub instance: PrInstance,
-    /// Its pull request, which is being opened; or why there is none.
+    /// Its pull request, which is being opened; or the reason why there is none.
     pub outcome: std::result::Result<PullRequest, String>,
 }
 
-/// How a generated file is now.
+/// The state of a generated file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrInstanceDrift {
     /// Its path.
     pub path: String,
     /// How it differs.
     pub drift: PrDrift,
-    /// What was done since, as `git diff` shows it; empty where it is the same.
+    /// The changes since, as `git diff` shows them; empty if there are none.
     pub diff: String,
 }
 
-/// What is allowed, and what was generated.
+/// The authorised request, with what was generated.
 struct Ready {
     instance: PrInstance,
     automation: Authorized<PrAutomation, CreatePr>,
@@ -86,11 +86,11 @@ struct Upgrade {
 }
 
 impl App {
-    /// Brings an instance to what the newest version of its automation makes, by a pull request; needs the right to open some with the
-    /// automation. Changes that people made since stay, where they are of other lines.
+    /// Upgrades an instance to the newest version of its automation, by a pull request; needs the right to create some with the
+    /// automation. Changes that people made to other lines stay.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where there is nothing newer, or one is open already; where both changed the same, unless that is allowed.
+    /// [`Error::Conflict`] if there is nothing newer, or a change is open already; on conflicting lines, unless the request allows them.
     pub async fn pr_instance_upgrade(
         &self,
         ctx: &OpCtx,
@@ -121,7 +121,7 @@ impl App {
         let touches = match (&secret, &automation.spec.secrets) {
             (Some(_), _) => true,
             (None, Some(_)) => false,
-            // The one that is there is deleted.
+            // The existing one is deleted.
             (None, None) => !self.store.pr_secrets_of(instance.id).await?.is_empty(),
         };
         change.needs_merge = touches && !self.pr_automation_may_write(ctx, automation.id).await?;
@@ -131,7 +131,7 @@ impl App {
         Box::pin(self.pull_request_begun(ctx, &automation, begin, wait)).await
     }
 
-    /// Whoever may write an automation says what its Secret is, and whether there is one.
+    /// Whether an automation has a Secret, and which, is the decision of its author.
     async fn pr_automation_may_write(&self, ctx: &OpCtx, id: PrAutomationId) -> Result<bool> {
         match self.authorized::<PrAutomation, Write>(ctx, &PrAutomationSelector::Id(id)).await {
             Ok(_) => Ok(true),
@@ -151,7 +151,7 @@ impl App {
         Box::pin(self.pr_instance_previewed(ctx, ask.id, prepared, goes)).await
     }
 
-    /// What a change of an instance would be, with what it says of its Secret where that `goes`.
+    /// The preview of a change of an instance, with the note on its Secret if that `goes`.
     async fn pr_instance_previewed(
         &self,
         ctx: &OpCtx,
@@ -182,17 +182,17 @@ impl App {
         Ok(preview)
     }
 
-    /// Has the agents of all clusters say what an upgrade would do; needs the same right. Answers at once: the plan fills while they answer.
-    /// It is a plan of a preview as any other of the automation. Where both changed the same lines, it says so and plans nothing.
+    /// Starts a fleet plan of an upgrade; needs the same right. Returns at once: the plan fills while the agents answer. It is the plan of
+    /// a preview, like any other of the automation. On conflicting lines it says so and plans nothing.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where there is nothing newer, or no git repository of the automation's project is the one that it changes.
+    /// [`Error::Conflict`] if there is nothing newer, or no git repository of the automation's project is the one that it changes.
     pub async fn pr_instance_upgrade_plan(&self, ctx: &OpCtx, ask: PrInstanceAsk) -> Result<FleetPlan> {
         let prepared = Box::pin(self.pr_instance_upgrade_prepared(ctx, &ask)).await?;
         Box::pin(self.preview_plan_begun(ctx, prepared)).await
     }
 
-    /// An upgrade that is looked at and not done: its conflicts are shown.
+    /// The request of a preview, which shows conflicts.
     async fn pr_instance_upgrade_prepared(&self, ctx: &OpCtx, ask: &PrInstanceAsk) -> Result<Prepared> {
         let kind = AskedKind::Upgrade { allow_conflicts: true, overwrite: ask.overwrite };
         let ready = Box::pin(self.pr_instance_ready(ctx, ask, kind)).await?;
@@ -202,8 +202,8 @@ impl App {
         Ok(Prepared { automation, repository, base, asked: Asked { change: Some(change), ..asked } })
     }
 
-    /// Upgrades all instances of an automation that are of an older version, each by a pull request of its own, which are opened in the
-    /// background; needs the right to open some with it. One that cannot be upgraded does not keep others from it.
+    /// Upgrades all instances of an automation that have an older version, each by its own pull request, opened in the background; needs
+    /// the right to create some with it. One that cannot be upgraded does not affect the others.
     pub async fn pr_instance_upgrade_all(
         &self,
         ctx: &OpCtx,
@@ -228,9 +228,9 @@ impl App {
                     id: instance.id,
                     context: context.clone(),
                     allow_conflicts,
-                    // What is overwritten is looked at first, one by one.
+                    // An overwrite needs a preview of each instance first.
                     overwrite: false,
-                    // One value is not for many: those that need one are told so.
+                    // A value cannot serve many instances: the result of those that need one says so.
                     secrets: Map::new(),
                     key: None,
                 };
@@ -248,8 +248,8 @@ impl App {
         Ok(done)
     }
 
-    /// Takes away what an instance is, by a pull request; needs the right to open some with the automation. Files that only it generated
-    /// go, its edits of others are reversed; what was changed since stays, and the pull request says so.
+    /// Removes an instance, by a pull request; needs the right to create some with the automation. Files that only it generated are
+    /// deleted, its edits of others are reversed; later changes stay, and the pull request lists them.
     pub async fn pr_instance_uninstall(
         &self,
         ctx: &OpCtx,
@@ -262,7 +262,7 @@ impl App {
         }
         let Ready { instance, automation, mut change } =
             Box::pin(self.pr_instance_uninstall_ready(ctx, &ask)).await?;
-        // Where nothing of it is left in the repository, nobody looks at what goes with it.
+        // If nothing of it is left in the repository, nobody reviews what is deleted with it.
         change.needs_merge = !self.store.pr_secrets_of(instance.id).await?.is_empty()
             && !self.pr_automation_may_write(ctx, automation.id).await?;
         let asked = uninstalls(&instance, change, ctx)?;
@@ -272,7 +272,7 @@ impl App {
         Box::pin(self.pull_request_begun(ctx, &automation, begin, wait)).await
     }
 
-    /// What taking it away would change; needs the same right. Nothing is written.
+    /// What a removal would change; needs the same right. Nothing is written.
     pub async fn pr_instance_uninstall_preview(
         &self,
         ctx: &OpCtx,
@@ -282,11 +282,11 @@ impl App {
         Box::pin(self.pr_instance_previewed(ctx, ask.id, prepared, true)).await
     }
 
-    /// Has the agents of all clusters say what taking it away would do; needs the same right. Answers at once: the plan fills while they
+    /// Starts a fleet plan of a removal; needs the same right. Returns at once: the plan fills while the agents
     /// answer.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where no git repository of the automation's project is the one that it changes.
+    /// [`Error::Conflict`] if no git repository of the automation's project is the one that it changes.
     pub async fn pr_instance_uninstall_plan(&self, ctx: &OpCtx, ask: PrInstanceAsk) -> Result<FleetPlan> {
         let prepared = Box::pin(self.pr_instance_uninstall_prepared(ctx, &ask)).await?;
         Box::pin(self.preview_plan_begun(ctx, prepared)).await
@@ -300,7 +300,7 @@ impl App {
         Ok(Prepared { automation, repository, base, asked })
     }
 
-    /// How the files of an instance differ from what was generated; needs the right to open pull requests with the automation, whose
+    /// How the files of an instance differ from what was generated; needs the right to create pull requests with the automation, whose
     /// connection reads them.
     pub async fn pr_instance_drift(&self, ctx: &OpCtx, ask: PrInstanceAsk) -> Result<Vec<PrInstanceDrift>> {
         let kind = AskedKind::Uninstall { shared: BTreeSet::new() };
@@ -317,7 +317,7 @@ impl App {
         let edited: BTreeSet<String> = made.after.changes.keys().filter(is_edited).cloned().collect();
         let base = files_at(&host, repository, &change.commit, &edited).await?;
         let ours = files_at(&host, repository, &head, &made.after.changes.keys().cloned().collect()).await?;
-        // An edit that is there still is one that, done again, changes nothing.
+        // An edit is still in place if doing it again changes nothing.
         let of_edited =
             |tree: Tree| tree.into_iter().filter(|(path, _)| edited.contains(path)).collect::<Tree>();
         let generated: Tree = made
@@ -357,7 +357,7 @@ impl App {
         Ok(all)
     }
 
-    /// What a request began that is asked once more, of whoever may ask it.
+    /// The result of an earlier request with the same key, if the caller may ask for it.
     async fn pr_instance_again(
         &self,
         ctx: &OpCtx,
@@ -383,7 +383,7 @@ impl App {
         Ok(ready)
     }
 
-    /// Decides and checks: the right, that it is there, the repository, the secret answers of its version.
+    /// Authorises and validates: the right, the instance, the repository, the secret answers of its version.
     async fn pr_instance_ready(&self, ctx: &OpCtx, ask: &PrInstanceAsk, kind: AskedKind) -> Result<Ready> {
         let instance = self.get::<PrInstance>(ctx, &ask.id).await?;
         let Some(automation) = instance.automation_id else {
@@ -440,7 +440,7 @@ impl App {
         Ok(Ready { instance, automation, change })
     }
 
-    /// The repository may have been taken from the connection since.
+    /// The connection may have lost access to the repository since.
     async fn pr_instance_allowed(
         &self,
         automation: &PrAutomation,
@@ -455,7 +455,7 @@ impl App {
         })
     }
 
-    /// The newest version with the answers of before and those that are given, which win.
+    /// The newest version with the previous answers and the given ones, which win.
     async fn pr_instance_upgrade_asked(
         &self,
         ctx: &OpCtx,
@@ -468,7 +468,7 @@ impl App {
             return Err(Error::conflict("the automation makes a patch now, and no pull request"));
         }
         let (was, questions) = (&instance.made, &spec.configuration);
-        // A secret answer that only the version of before asks for is no answer to the new one.
+        // A secret answer that only the previous version asks for is not an answer to the new one.
         let is_asked = |name: &str| questions.iter().any(|question| question.name == name);
         let given: Map<String, Value> = ask
             .context
@@ -477,7 +477,7 @@ impl App {
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         let answers = was.answers.with(questions, &given);
-        // What names of before stand for was looked up then; names that had to be new are not any more.
+        // The names in previous answers were looked up then; names that had to be new exist by now.
         let known = self.pull_request_known(ctx, questions, &answers).await?;
         let mut errors = context(questions, &answers, None).err().unwrap_or_default();
         if let Err(found) = context(questions, &answers, Some(&known)) {
@@ -487,11 +487,11 @@ impl App {
             return Err(Error::Answers { field: CONTEXT, answers: errors });
         }
         let (digest, parts) = (spec.digest()?, Box::pin(self.pull_request_parts(automation)).await?);
-        // Templates of the repository itself change without the automation, and so does what comes from elsewhere.
+        // Templates of the repository itself change without the automation, and so do parts from elsewhere.
         let may_be_newer = spec.creates.templates.iter().any(|template| !template.external)
             || was.version.parts.as_ref().map_or(spec.takes_parts(), |was| *was != parts);
         let is_same = digest == was.version.digest && answers == change.answers && ask.secrets.is_empty();
-        // Values that no cluster had in time are asked for once more.
+        // Values that were deleted before a cluster had them have to be given again.
         if is_same && !may_be_newer && Box::pin(self.pr_secret_stands(automation, instance, &answers)).await?
         {
             return Err(Error::conflict("the instance is of the newest version already, with these answers"));
@@ -509,7 +509,7 @@ impl App {
 }
 
 impl PrInstanceAsk {
-    /// All that is asked: two requests that say the same are one.
+    /// The whole request: two requests with the same one are equal.
     fn whole(&self, kind: PrInstanceChangeKind) -> Value {
         let Self { id, context, allow_conflicts, overwrite, secrets, key: _ } = self;
         let what = match kind {
@@ -517,7 +517,7 @@ impl PrInstanceAsk {
             PrInstanceChangeKind::Uninstall => "uninstall",
         };
         let mut whole = json!({what: id.to_string(), "context": context, "allowConflicts": allow_conflicts, "overwrite": overwrite});
-        // The release before this one asks for none.
+        // The previous release does not write this field.
         if !secrets.is_empty() {
             whole[SECRETS] = Value::Object(secrets.clone());
         }
@@ -525,7 +525,7 @@ impl PrInstanceAsk {
     }
 }
 
-/// What a file should hold: what was generated; of one that was there before, itself with the edit.
+/// The expected content of a file: what was generated, or for an edit, the current file with the edit.
 fn expected<'a>(
     path: &str,
     is_edited: bool,
@@ -538,13 +538,13 @@ fn expected<'a>(
     }
     match merged.changes.get(path) {
         Some(after) => after.as_ref(),
-        // It is not told from the file how it would be.
+        // On a conflict, the file does not show what the edit would give.
         None if merged.conflicts.contains_key(path) => generated,
         None => now,
     }
 }
 
-/// With a seed of its own, by which its pull request is known.
+/// A request with a new seed, which identifies its pull request.
 fn asked(spec: PrAutomationSpec, answers: Map<String, Value>, ctx: &OpCtx) -> Result<Asked> {
     let seed = hex::encode(random::<16>()?);
     let clock_ms = ctx.now().timestamp_millis();

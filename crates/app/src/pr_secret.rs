@@ -1,4 +1,4 @@
-//! Secrets that automations ask for. Their values are sealed at once, and forgotten once the cluster that they are for has them.
+//! Secrets that automations ask for. Their values are sealed at once, and deleted once their cluster has them.
 
 use std::collections::BTreeMap;
 
@@ -30,36 +30,36 @@ use crate::seal::Sealed;
 use crate::secret::random;
 use crate::sync::NamedLimits;
 
-/// The argument that has the values.
+/// The argument with the values.
 pub(crate) const SECRETS: &str = "secrets";
-/// In no audit line: what waits has not happened.
+/// Never in an audit line: a Secret that waits has not changed.
 const WAIT: &str = "pullRequest.secret.wait";
-/// Why some wait that no agent is told of.
+/// The reason why a Secret waits that its agent does not get.
 const DAMAGED: &str = "the console cannot read its values: its log says why";
 const CHANGES_NONE: &str =
     "the agent of the cluster is of an earlier release, which changes no Secrets: update the agent";
-/// Secrets that an agent is told of at a time.
+/// Limit of Secrets in one answer to an agent.
 const AT_ONCE: u64 = 20;
-/// Bytes of what an agent says of one.
+/// Limit of the message of an agent, in bytes.
 const MAX_MESSAGE: usize = 1024;
 
 noun!(PrSecret, "secret of a pull request", s => Some(s.id.uuid()), format!("{}/{}", s.namespace, s.name), project: s.project_id);
 record!(PrSecret, PullRequestId, PullRequestId, Search);
 
-/// A Secret that somebody asked for.
+/// A Secret that a user asked for.
 #[derive(Debug, Clone)]
 pub struct NewPrSecret {
-    /// What is recorded of it.
+    /// Its record.
     pub secret: PrSecret,
     /// Its values by name, as JSON, sealed for `pr_secret:ID:values`.
     pub content: Sealed,
-    /// It comes with an upgrade: until that is merged it waits, however the instance stands.
+    /// It belongs to an upgrade: it waits until that is merged, whatever state the instance is in.
     pub upgrades: bool,
-    /// Of an upgrade: the newest one of its instance, as it was looked at. Where that is another one by now, nothing is recorded.
+    /// For an upgrade: the newest Secret of its instance when this one was computed. If that is another one by now, nothing is recorded.
     pub newest: Option<PullRequestId>,
 }
 
-/// What is asked for: where it is to be, and with which values.
+/// The request for a Secret: its place and its values.
 struct Asks<'a> {
     id: PullRequestId,
     project: ProjectId,
@@ -68,7 +68,7 @@ struct Asks<'a> {
     place: PrSecretPlace,
     entries: &'a [PrSecretEntry],
     given: &'a Map<String, Value>,
-    /// What is at the same place.
+    /// The Secret that is at the same place.
     before: Option<&'a PrSecret>,
     at: DateTime<Utc>,
 }
@@ -76,37 +76,37 @@ struct Asks<'a> {
 /// A Secret that an agent has to write or delete.
 #[derive(Debug, Clone)]
 pub struct DuePrSecret {
-    /// What is recorded of it.
+    /// Its record.
     pub secret: PrSecret,
-    /// As of [`NewPrSecret`]; absent where it is to be deleted.
+    /// As in [`NewPrSecret`]; absent if it is to be deleted.
     pub content: Option<Sealed>,
 }
 
-/// What came of a Secret.
+/// The result of a Secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrSecretOutcome {
     /// It is in its cluster.
     Written,
     /// It is not in its cluster.
     Deleted,
-    /// Neither yet.
+    /// It is neither written nor deleted yet.
     Waits,
 }
 
-/// What an agent says of a Secret.
+/// An agent's report of a Secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrSecretTold {
-    /// Of which pull request.
+    /// Its pull request.
     pub id: PullRequestId,
-    /// What came of it.
+    /// Its result.
     pub outcome: PrSecretOutcome,
-    /// In words, without a value.
+    /// The message in words, without a value.
     pub message: Option<String>,
 }
 
-/// A Secret as an agent is told of it. It has no `Debug`: values are in it.
+/// A Secret as an agent gets it. It has no `Debug`: it contains values.
 pub struct WantedPrSecret {
-    /// Of which pull request.
+    /// Its pull request.
     pub id: PullRequestId,
     /// Its namespace.
     pub namespace: String,
@@ -114,40 +114,41 @@ pub struct WantedPrSecret {
     pub name: String,
     /// Its values; absent: it is to be deleted.
     pub values: Option<BTreeMap<String, SecretString>>,
-    /// What the project may touch.
+    /// The limits of the project.
     pub limits: NamedLimits,
-    /// The pull request whose Secret it takes the place of.
+    /// The pull request whose Secret it replaces.
     pub previous: Option<PullRequestId>,
-    /// Names of values that stay as they are in that.
+    /// Names of values that it keeps from that one.
     pub kept: Vec<String>,
 }
 
-/// What is recorded of Secrets. They are written with the records of pull requests.
+/// The records of Secrets. They are created together with the records of pull requests.
 #[async_trait]
 pub trait PrSecretStore: Send + Sync + 'static {
-    /// Another number whenever there is something new to do for the agent of a cluster; 0: there is nothing to do.
+    /// A number that changes whenever the agent of a cluster has new work; 0: it has none.
     async fn pr_secrets_mark(&self, cluster: ClusterId) -> Result<u64>;
-    /// Secrets of a project that the agent of a cluster has to do something about, those first that it said nothing of for longest.
+    /// Secrets of a project that the agent of a cluster has to change, the least recently reported first.
     async fn pr_secrets_due(
         &self,
         cluster: ClusterId,
         project: ProjectId,
         most: u64,
     ) -> Result<Vec<DuePrSecret>>;
-    /// Secrets of an instance that are in a cluster, or are to be written by its agent, the newest first.
+    /// Secrets of an instance that are in a cluster, or that its agent has to write, newest first.
     async fn pr_secrets_of(&self, instance: PrInstanceId) -> Result<Vec<PrSecret>>;
-    /// Whether values that were given for an instance were forgotten before a cluster had them.
+    /// Whether values given for an instance were deleted before a cluster had them.
     async fn pr_secrets_forgotten(&self, instance: PrInstanceId) -> Result<bool>;
-    /// What the agent of a cluster says of one, with an audit line where that is done. Of others, and of what was not asked, nothing changes.
+    /// Records an agent's report of one, with an audit line once it is done. Reports about other clusters' Secrets, or unasked ones, change
+    /// nothing.
     async fn pr_secret_told(&self, cluster: ClusterId, told: &PrSecretTold, by: &AuditEntry) -> Result<()>;
-    /// Forgets values that were asked for before a time and that no cluster has: of how many.
+    /// Deletes values that were given before a time and that no cluster has; returns the number of Secrets.
     ///
-    /// Before that, Secrets follow what a console of an earlier release recorded of their instances.
+    /// First it applies to the Secrets what a console of an earlier release recorded of their instances.
     async fn pr_secrets_forget(&self, before: DateTime<Utc>, at: DateTime<Utc>) -> Result<u64>;
 }
 
 impl App {
-    /// The Secret that an automation asks for, with the values that are given and those that are made; nothing where it asks for none.
+    /// The Secret that an automation asks for, with given and generated values; `None` if it asks for none.
     pub(crate) async fn pr_secret_asked(
         &self,
         automation: &PrAutomation,
@@ -164,7 +165,7 @@ impl App {
         Ok(Some(self.pr_secret_made(asks, false).await?))
     }
 
-    /// The Secret that an upgrade brings; nothing where the one that is there stays, or is not asked for any more.
+    /// The Secret of an upgrade; `None` if the existing one stays, or the automation asks for none any more.
     pub(crate) async fn pr_secret_upgraded(
         &self,
         automation: &PrAutomation,
@@ -183,7 +184,7 @@ impl App {
         }
         let is_there = |one: &PrSecret| one.is_at(cluster, &place.namespace, &place.name);
         refuse_kept(secrets, given, &known, is_there)?;
-        // One that is not written may never be: what its cluster has is that of before, until its agent says otherwise.
+        // A pending one may never be written: the cluster has the values of the one before, until its agent reports otherwise.
         let before = known.iter().find(|one| is_there(one) && one.state == PrSecretState::Written);
         let (project, instance, entries) = (automation.project_id, instance.id, secrets.entries.as_slice());
         let newest = known.first().map(|newest| newest.id);
@@ -200,8 +201,8 @@ impl App {
         }
     }
 
-    /// Whether the Secret that an automation asks for is in its cluster, or on its way, with all of its values; so it is where none is asked
-    /// for.
+    /// Whether the Secret that an automation asks for is in its cluster, or on its way, with all of its values. Also true if it asks for
+    /// none.
     pub(crate) async fn pr_secret_stands(
         &self,
         automation: &PrAutomation,
@@ -217,10 +218,10 @@ impl App {
         Ok(stays(instance, secrets, (cluster, &place), &known, forgotten))
     }
 
-    /// The Secret that an automation asks for, and where it is to be; nothing where it asks for none.
+    /// The Secret that an automation asks for, and its place; `None` if it asks for none.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where values are given for none; [`Error::Conflict`] where the project does not have the cluster.
+    /// [`Error::Invalid`] if values are given but none is asked for; [`Error::Conflict`] if the cluster is not one of the project.
     async fn pr_secret_place<'a>(
         &self,
         automation: &'a PrAutomation,
@@ -239,7 +240,7 @@ impl App {
         Ok(Some((secrets, place, cluster)))
     }
 
-    /// With its values sealed, where the project may have it.
+    /// Builds the record with sealed values, if the project may have the Secret.
     async fn pr_secret_made(&self, asks: Asks<'_>, upgrades: bool) -> Result<NewPrSecret> {
         let Asks { id, project: project_id, instance, cluster, place, entries, given, before, at } = asks;
         let PrSecretPlace { cluster: _, namespace, name } = place;
@@ -270,7 +271,7 @@ impl App {
         Ok(NewPrSecret { secret, content, upgrades, newest: None })
     }
 
-    /// Whoever writes an automation names clusters of its project, and no others.
+    /// The author of an automation may name clusters of its project only.
     async fn pr_secret_cluster(&self, project: ProjectId, handle: &str) -> Result<Cluster> {
         let none = || {
             Error::conflict(format!(
@@ -285,8 +286,8 @@ impl App {
         }
     }
 
-    /// Takes what an agent says of Secrets, and answers what it has to do now: asked again, the same. One that `changes` none is not told
-    /// of those that take the place of another one.
+    /// Records an agent's reports of Secrets, and returns its work; a repeated call returns the same. An agent that `changes` none does not
+    /// get those that replace another one.
     pub async fn agent_secrets(
         &self,
         agent: &AgentHandle,
@@ -303,7 +304,7 @@ impl App {
                 PrSecretOutcome::Waits => WAIT,
             };
             one.message = one.message.map(|message| short(&message)).filter(|message| !message.is_empty());
-            // Its name is filled in where it is found.
+            // The name is filled in once the record is read.
             let by = entry(&ctx, action, PullRequest::NOUN, Some(one.id.uuid()), String::new());
             self.store.pr_secret_told(id, &one, &by).await?;
         }
@@ -325,7 +326,7 @@ impl App {
                 Some(content) => match self.pr_secret_opened(of, &content).await {
                     Ok(values) => Some(values),
                     Err(error) => {
-                        // One that is damaged must not keep the others from being told.
+                        // A damaged one must not keep the others from the agent.
                         tracing::error!(pull_request.id = %of, error = error.log_text(), "cannot open the values of a Secret");
                         self.pr_secret_waits(id, of, DAMAGED).await?;
                         continue;
@@ -333,7 +334,7 @@ impl App {
                 },
             };
             let bytes: usize = values.iter().flatten().map(|(name, value)| name.len() + value.len()).sum();
-            // The others come with the next answer.
+            // The rest comes with the next answer.
             if bytes > left {
                 break;
             }
@@ -347,7 +348,7 @@ impl App {
         Ok(wanted)
     }
 
-    /// Records why a Secret waits that its agent is not told of.
+    /// Records why a Secret waits that its agent does not get.
     async fn pr_secret_waits(&self, cluster: ClusterId, id: PullRequestId, why: &str) -> Result<()> {
         let ctx = self.ctx(Actor::Cluster(cluster));
         let told = PrSecretTold { id, outcome: PrSecretOutcome::Waits, message: Some(why.to_owned()) };
@@ -366,7 +367,7 @@ impl App {
             .map_err(|_| Error::internal("reading the values of a Secret", "they are not what was sealed"))
     }
 
-    /// Forgets values that waited for too long.
+    /// Deletes values that waited for too long.
     pub(crate) async fn pr_secrets_expire(&self) -> Result<u64> {
         let at = self.now();
         self.store.pr_secrets_forget(at - KEPT, at).await
@@ -384,8 +385,8 @@ pub fn outdated(cluster: &Cluster) -> Option<String> {
     })
 }
 
-/// Whether the Secret of an instance is as a version asks. What is there counts, not what the recorded version asked for: values may have
-/// been forgotten.
+/// Whether the Secret of an instance is as a version asks. The existing Secret counts, not the recorded version: its values may have
+/// been deleted.
 fn stays(
     instance: &PrInstance,
     secrets: &PrSecrets,
@@ -401,7 +402,7 @@ fn stays(
     }
 }
 
-/// As long as one of an instance is not written, nobody knows what its cluster has: what is not given anew cannot be kept.
+/// While one of an instance is pending, the content of its cluster is unknown: a value that is not given again cannot be kept.
 fn refuse_kept(
     secrets: &PrSecrets,
     given: &Map<String, Value>,
@@ -434,7 +435,7 @@ fn has_values(secret: &PrSecret, entries: &[PrSecretEntry]) -> bool {
         && entries.iter().all(|entry| secret.entries.iter().any(|known| known.name == entry.name))
 }
 
-/// The values of a Secret: those that are given, those that stay as they are in the one `before`, and those that are made.
+/// The values of a Secret: given ones, those kept from `before`, and generated ones.
 fn values(
     entries: &[PrSecretEntry],
     given: &Map<String, Value>,
@@ -488,7 +489,7 @@ fn values(
     Ok((told, values))
 }
 
-/// What an agent says, as it is kept.
+/// An agent's message, as it is stored.
 fn short(message: &str) -> String {
     let mut text = String::new();
     for c in message.chars().filter(|c| !c.is_control()) {

@@ -25,81 +25,81 @@ use crate::records::record;
 use crate::scm_connection::ScmConnectionSelector;
 use crate::seal::Sealed;
 
-/// Which of a list.
+/// Filter of a list of pull requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PullRequestFilter {
     /// In this project.
     pub project_id: Option<ProjectId>,
-    /// How they stand.
+    /// With this status.
     pub status: Option<PrStatus>,
-    /// About this service.
+    /// Of this service.
     pub service_id: Option<ServiceId>,
-    /// About this stack.
+    /// Of this stack.
     pub stack_id: Option<StackId>,
-    /// About this cluster, or a service on it.
+    /// Of this cluster, or of a service on it.
     pub cluster_id: Option<ClusterId>,
-    /// How far the console is with opening them.
+    /// In this phase of being opened.
     pub phase: Option<PrPhase>,
     /// Of this repository.
     pub repository: Option<String>,
     /// Opened with this automation.
     pub automation_id: Option<PrAutomationId>,
-    /// Title, repository or address contains this.
+    /// Title, repository or URL contains this.
     pub q: Option<String>,
 }
 
 noun!(PullRequest, "pull request", p => Some(p.id.uuid()), name(p), project: p.project_id);
 record!(PullRequest, PullRequestId, PullRequestId, PullRequestFilter);
 
-/// Its address, or, while it has none, its branch.
+/// Its URL, or, while it has none, its branch.
 fn name(opened: &PullRequest) -> String {
     let told = &opened.told;
     if told.url.is_empty() { format!("{} {}", told.repository, told.branch) } else { told.url.clone() }
 }
 
-/// One that is being opened.
+/// A pull request that is being opened.
 #[derive(Debug, Clone)]
 pub struct PendingPullRequest {
     /// Its record.
     pub begun: PullRequest,
-    /// What was done so far.
+    /// The recorded steps.
     pub work: PrWork,
-    /// What was asked, sealed for `pull_request:ID:asked`.
+    /// The request, sealed for `pull_request:ID:asked`.
     pub asked: Sealed,
 }
 
-/// How opening one ended.
+/// The result of opening one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PullRequestEnd {
-    /// The host has it.
+    /// It exists at its host.
     Opened {
-        /// Its address.
+        /// Its URL.
         url: String,
         /// Its title.
         title: String,
-        /// How it stands by then.
+        /// Its status by then.
         status: PrStatus,
     },
-    /// Its branch is there, in a repository of plain git: that is all there is of it.
+    /// Its branch exists, in a repository of plain git, which has no pull requests.
     Pushed {
         /// Its title.
         title: String,
-        /// The branch that it goes to.
+        /// The target branch.
         base: String,
-        /// The commit that its branch is at.
+        /// The commit of its branch.
         head: String,
     },
-    /// It is not opened.
+    /// It failed.
     Failed {
-        /// Why, without an answer.
+        /// The reason, without any answers.
         error: String,
     },
 }
 
 impl PullRequestEnd {
-    /// What follows once one is open: it is read back. Where somebody was faster and merged it, that is no news to who reads it then.
+    /// The follow-up jobs once one is open: it is read back. If it was merged already, the read finds that.
     pub(crate) fn follows(&self, id: PullRequestId) -> Result<Vec<NewJob>> {
-        // Of a branch that was made at this moment, there is nothing to read.
+        // A branch that was just created has nothing to read.
         let Self::Opened { url: _, title: _, status } = self else { return Ok(Vec::new()) };
         let mut jobs = vec![NewJob::of::<ReadPullRequest>(&KnownPullRequest { id })?];
         if *status == PrStatus::Merged {
@@ -109,52 +109,52 @@ impl PullRequestEnd {
     }
 }
 
-/// A pull request that is to be opened, as it is recorded.
+/// A new pull request to be recorded and opened.
 #[derive(Debug)]
 pub struct PullRequestBegin<'a> {
     /// Its record.
     pub begun: &'a PullRequest,
-    /// Where it begins.
+    /// Its first step.
     pub work: &'a PrWork,
-    /// What was asked, sealed for `pull_request:ID:asked`.
+    /// The request, sealed for `pull_request:ID:asked`.
     pub asked: &'a Sealed,
     /// What it generates or changes.
     pub ledger: &'a PrLedger,
     /// The job that opens it.
     pub job: &'a NewJob,
-    /// By which the request is known when it is sent once more.
+    /// The idempotency key of the request.
     pub key: Option<&'a PrRequestKey>,
     /// The Secret that comes with it.
     pub secret: Option<&'a NewPrSecret>,
 }
 
-/// Writing pull requests.
+/// Writes pull requests.
 #[async_trait]
 pub trait PullRequestStore: Send + Sync + 'static {
-    /// Records a pull request. One of this address that the connection has already becomes what is told now, and stays whose it is;
-    /// [`plural_core::Error::Conflict`] where it is in another project.
+    /// Records a pull request. If the connection has one with this URL, that is updated, and keeps its project;
+    /// [`plural_core::Error::Conflict`] if it is in another project.
     async fn pull_request_record(
         &self,
         by: Audited<'_, PrAutomation, CreatePr>,
         opened: &PullRequest,
     ) -> Result<PullRequest>;
-    /// Records one that is to be opened, with what it generates and the job that does so; [`plural_core::Error::Conflict`] where the
-    /// automation, or what it changes, is another one since it was read. False: its key is there already, and nothing is recorded.
+    /// Records one to be opened, with what it generates and the job that opens it; [`plural_core::Error::Conflict`] if the
+    /// automation, or what it changes, changed since it was read. `false`, with nothing recorded: its key exists already.
     async fn pull_request_begin(
         &self,
         by: Audited<'_, PrAutomation, CreatePr>,
         new: &PullRequestBegin<'_>,
     ) -> Result<bool>;
-    /// What a user's request with this key began, if that was after `since`.
+    /// The result of a user's earlier request with this key, if that was after `since`.
     async fn pull_request_of_key(
         &self,
         user: UserId,
         key: &IdempotencyKey,
         since: DateTime<Utc>,
     ) -> Result<Option<PrRequestKnown>>;
-    /// One that is being opened; nothing where it is done, or gone.
+    /// One that is being opened; `None` if that has ended, or it was deleted.
     async fn pull_request_pending(&self, id: PullRequestId) -> Result<Option<PendingPullRequest>>;
-    /// What was done so far of one that is being opened, and why it does not go on for now.
+    /// Records the steps so far of one that is being opened, and why it waits.
     async fn pull_request_step(
         &self,
         id: PullRequestId,
@@ -162,7 +162,7 @@ pub trait PullRequestStore: Send + Sync + 'static {
         error: Option<&str>,
         at: DateTime<Utc>,
     ) -> Result<()>;
-    /// How it ended, with jobs of what follows; what was asked is forgotten.
+    /// Records the result, with follow-up jobs; deletes the sealed request.
     async fn pull_request_end(
         &self,
         id: PullRequestId,
@@ -173,8 +173,8 @@ pub trait PullRequestStore: Send + Sync + 'static {
 }
 
 impl App {
-    /// Records a pull request that was opened with an automation, in a repository that its connection may touch; needs the right to open
-    /// some with it. Recorded twice, it is there once.
+    /// Records a pull request that was opened with an automation, in a repository that its connection may use; needs the right to create
+    /// some with it. Recording it twice is the same as once.
     pub async fn pull_request_record(
         &self,
         ctx: &OpCtx,
@@ -185,7 +185,7 @@ impl App {
         let by = PrAutomationSelector::Id(automation);
         let automation = self.authorized::<PrAutomation, CreatePr>(ctx, &by).await?;
         let connection_id = automation.links.connection_id;
-        // Whoever may open pull requests need not see the connection.
+        // The right to create pull requests does not include the right to read the connection.
         let by = ScmConnectionSelector::Id(connection_id);
         let connection = self.get::<ScmConnection>(&self.system_ctx(), &by).await?;
         target_allowed(automation.project_id, &connection, Some(&told.repository))?;

@@ -1,6 +1,6 @@
-//! The life of a pull request with its governance: the console tells it of each head, asks until it confirms that, approves at the host,
-//! and tells it once the pull request is over. Each step is recorded before the next one begins, with the job that goes on: a console that
-//! ends anywhere repeats one call at most, under the same name.
+//! Governance of pull requests: the console reports each head to the governance, polls it until it confirms the head, approves at the host,
+//! and reports the end of the pull request. Each step is recorded before the next one begins, with the follow-up job: a console that
+//! stops at any point repeats at most one call, with the same delivery id.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,50 +28,50 @@ use crate::pr_governance::{PrGovernanceRow, PrGovernanceSelector, PrReviewStep};
 use crate::records::there;
 use crate::seal::Sealed;
 
-/// The check of a commit that hosts show.
+/// The name of the commit's check at the host.
 const CHECK: &str = "plural/governance";
-/// The first pause between two attempts is at most so long; each window is twice the one before.
+/// Upper bound of the first pause between two attempts; each later bound doubles.
 const FIRST_PAUSE: Duration = Duration::from_secs(4);
-/// Until it is so long.
+/// The longest such bound.
 const LONGEST_PAUSE: Duration = Duration::from_mins(10);
-/// Steps of one run of the job: from a new head to an approved one, and again should it move meanwhile.
+/// Limit of steps per run of the job: from a new head to an approved one, and again if the head moves meanwhile.
 const STEPS: usize = 8;
-/// A governance that cannot be told that a pull request is over is asked about a day, at the longest pauses.
+/// Limit of attempts to report the end of a pull request: about a day, at the longest pauses.
 const MOST_CLOSES: u32 = 290;
-/// Bytes of what a governance wants to have back.
+/// Limit of the state of a governance, in bytes.
 const MAX_STATE: usize = 32 << 10;
 
-/// How a step ended.
+/// The result of a step.
 enum Step {
-    /// The next phase, perhaps with another state.
+    /// The next phase, perhaps with a new state.
     On(PrReview, Change<Value>),
-    /// The same again after a pause, perhaps with another state.
+    /// A retry after a pause, perhaps with a new state.
     Again(PrReview, Change<Value>),
-    /// The record is not what the host tells: it is read back first.
+    /// The record differs from the host: it has to be read back first.
     Stale,
 }
 
-/// What a governance answered.
+/// The answer of a governance.
 #[derive(Debug, PartialEq)]
 enum Answer {
-    /// It did what it was asked for, with what it wants to have back.
+    /// It did what was asked, with its new state.
     Done(Option<Value>),
     /// Not yet.
     Later(Option<Value>, Option<String>),
-    /// No, for now.
+    /// It refused, for now.
     No(String),
-    /// It could not be heard.
+    /// The call failed.
     Failed(String),
 }
 
-/// The state as it is sealed: of one address. What another one is told begins anew.
+/// The sealed state, for one URL. Another URL starts without a state.
 #[derive(Serialize, Deserialize)]
 struct KeptState {
     url: String,
     state: Value,
 }
 
-/// What a step is about.
+/// The context of a step.
 struct Governing<'a> {
     pull: &'a PullRequest,
     review: &'a PrReview,
@@ -83,7 +83,7 @@ struct Governing<'a> {
 }
 
 impl App {
-    /// Goes on with a pull request and its governance, as far as that goes now.
+    /// Carries out the due steps of a pull request and its governance.
     pub(crate) async fn pull_request_govern(&self, id: PullRequestId) -> Result<()> {
         for _ in 0..STEPS {
             let Some(pull) = there(self.get::<PullRequest>(&self.system_ctx(), &id).await)? else {
@@ -109,7 +109,7 @@ impl App {
                 Step::On(after, state) => (after, state, None),
                 Step::Again(after, state) => (after, state, Some(pause_after(review.attempts))),
                 Step::Stale => {
-                    // What is read back begins anew, at once; should the host tell it of nobody, this comes again.
+                    // The read resets the review, at once; if it does not come, this job retries.
                     let job = NewJob::of::<ReadPullRequest>(&KnownPullRequest { id })?;
                     self.store.jobs_enqueue(&[job], self.now()).await?;
                     let after = review.again(
@@ -130,7 +130,7 @@ impl App {
             };
             let step = PrReviewStep { before: review.clone(), after, state };
             let is_written = self.store.pull_request_review_step(id, &step, &jobs, self.now()).await?;
-            // Another head by now, or its end: with that it goes on at once.
+            // Another head by now, or the end: the loop continues with that.
             if is_written && pause.is_some() {
                 return Ok(());
             }
@@ -141,7 +141,7 @@ impl App {
     /// Refuses to merge a commit that the governance of a pull request did not confirm.
     ///
     /// # Errors
-    /// [`Error::Conflict`] that says what is waited for.
+    /// [`Error::Conflict`], which says what the merge waits for.
     pub(crate) async fn pull_request_governed(&self, pull: &PullRequest, head: &str) -> Result<()> {
         let Some(PrGoverned { governance_id, review }) = &pull.governed else { return Ok(()) };
         let Some(waits_for) = review.waits_for(head) else { return Ok(()) };
@@ -154,7 +154,7 @@ impl App {
         )))
     }
 
-    /// Tells the governance of the head, and the host that it waits for that.
+    /// Reports the head to the governance, and a pending check to the host.
     async fn governance_open(&self, it: &Governing<'_>) -> Step {
         let (host, read) = match self.governance_host(it).await {
             Ok(Some(found)) => found,
@@ -175,7 +175,7 @@ impl App {
         }
     }
 
-    /// Asks whether it confirms the head.
+    /// Asks whether the governance confirms the head.
     async fn governance_confirm(&self, it: &Governing<'_>) -> Step {
         let (host, read) = match self.governance_host(it).await {
             Ok(Some(found)) => found,
@@ -238,9 +238,9 @@ impl App {
         }
     }
 
-    /// Tells the governance that the pull request is over.
+    /// Reports the end of the pull request to the governance.
     async fn governance_close(&self, it: &Governing<'_>) -> Step {
-        // Without its text where the host does not tell that any longer.
+        // Without its text if the host no longer has it.
         let read = match (self.pull_request_host(it.pull).await, it.pull.number()) {
             (Ok(host), Ok(number)) => host.pull_request(&it.pull.told.repository, number).await.ok(),
             (Err(_), _) | (_, Err(_)) => None,
@@ -257,7 +257,7 @@ impl App {
         }
     }
 
-    /// The host, and the pull request as it tells it; nothing where that is over, has another head, or goes to another branch.
+    /// The host, and its current pull request; `None` if that has ended, or has another head or target branch.
     async fn governance_host(&self, it: &Governing<'_>) -> Result<Option<(Arc<dyn Host>, HostPull)>, String> {
         let host = self.pull_request_host(it.pull).await.map_err(words)?;
         let number = it.pull.number().map_err(words)?;
@@ -270,7 +270,7 @@ impl App {
         Ok(is_so.then_some((host, read)))
     }
 
-    /// Tells the host how the check of the head stands. A host that takes no checks is asked for none.
+    /// Publishes the check of the head at the host. A host without checks is skipped.
     async fn governance_told(
         &self,
         it: &Governing<'_>,
@@ -299,7 +299,7 @@ impl App {
     ) -> Answer {
         let told = &it.pull.told;
         let body = json!({
-            // It is signed with the body, so that no call can be sent once more as another one.
+            // The signature covers it together with the body, so that no call can be replayed as another one.
             "verb": verb.as_str(),
             "state": it.state,
             "pr": {
@@ -319,7 +319,7 @@ impl App {
             url: it.row.governance.url.clone(),
             secret: it.secret.clone(),
             verb,
-            // The same head is another question where it goes to another branch. Not all names of branches can be in a header.
+            // The same head with another target branch is a new question. A header cannot contain every name of a branch.
             delivery: format!("{}:{}:{}:{base}", it.pull.id, verb.as_str(), it.head),
             body: body.to_string().into_bytes(),
         };
@@ -329,7 +329,7 @@ impl App {
         }
     }
 
-    /// What the governance wants to have back.
+    /// The stored state of the governance.
     async fn governance_state(&self, id: PullRequestId, governance: &PrGovernance) -> Result<Value> {
         let Some(sealed) = self.store.pull_request_review_state(id).await? else { return Ok(Value::Null) };
         let json = self.sealer.open(&state_context(id), &sealed).await?;
@@ -347,19 +347,19 @@ impl App {
     }
 }
 
-/// The pause after so many attempts in vain: it grows, and is another one each time.
+/// The pause after this many failed attempts: it grows, with jitter.
 fn pause_after(attempts: u32) -> Duration {
     Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).after(attempts).next_wait()
 }
 
-/// The job that goes on with one.
+/// The job that carries out the steps of a pull request.
 pub(crate) fn govern_job(id: PullRequestId) -> Result<NewJob> {
     NewJob::of::<GovernPullRequest>(&KnownPullRequest { id })
 }
 
-/// The same again, because of this.
+/// A retry of the same step, for this reason.
 fn again(it: &Governing<'_>, why: &str) -> Step {
-    // A no stays one until it says otherwise.
+    // A refusal stays until the governance says otherwise.
     Step::Again(it.review.again(it.review.refused, Some(why)), Change::Keep)
 }
 
@@ -367,7 +367,7 @@ fn set(state: Option<Value>) -> Change<Value> {
     state.map_or(Change::Keep, Change::Set)
 }
 
-/// An error in words for those who may read the pull request.
+/// An error in words for readers of the pull request.
 fn words(error: Error) -> String {
     match error {
         Error::Internal { .. } => {
@@ -378,7 +378,7 @@ fn words(error: Error) -> String {
     }
 }
 
-/// What an answer means.
+/// The meaning of an answer.
 fn heard(verb: GovernanceVerb, answer: &GovernanceAnswer) -> Answer {
     let GovernanceAnswer { status, body } = answer;
     let read = object(body);
@@ -398,7 +398,7 @@ fn heard(verb: GovernanceVerb, answer: &GovernanceAnswer) -> Answer {
             let is_done = *status == 200 || verb != GovernanceVerb::Confirm;
             if is_done { Answer::Done(state) } else { Answer::Later(state, said) }
         }
-        // It is over there already.
+        // It has ended there already.
         404 | 410 if verb == GovernanceVerb::Close => Answer::Done(None),
         408 | 425 | 429 => Answer::Failed(format!("it answered {status}")),
         400..=499 => {
@@ -409,7 +409,7 @@ fn heard(verb: GovernanceVerb, answer: &GovernanceAnswer) -> Answer {
     }
 }
 
-/// The JSON object of a body; nothing of an empty one.
+/// The JSON object in a body; `None` if the body is empty.
 fn object(body: &[u8]) -> Result<Option<Map<String, Value>>, ()> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
@@ -420,7 +420,7 @@ fn object(body: &[u8]) -> Result<Option<Map<String, Value>>, ()> {
     serde_json::from_slice(body).map(Some).map_err(|_| ())
 }
 
-/// What the state of a pull request at its governance is sealed for.
+/// The associated data of the sealed state of a pull request at its governance.
 fn state_context(id: PullRequestId) -> String {
     format!("pull_request:{id}:governance")
 }
@@ -449,7 +449,7 @@ mod tests {
         for status in [302, 408, 429, 500, 503] {
             assert!(matches!(of(Confirm, status, ""), Answer::Failed(_)), "{status}");
         }
-        // A page of a proxy in between confirms nothing.
+        // An error page of a proxy in between confirms nothing.
         for body in ["<html>", "OK", "[]", "1", &format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_STATE))] {
             assert!(matches!(of(Confirm, 200, body), Answer::Failed(_)), "{body}");
         }

@@ -1,4 +1,4 @@
-//! The life of a pull request after it was opened: it is read back from its host, and what is read wins over what anybody told.
+//! The life of a pull request after it was opened: the console reads it back from its host, and the host has the last word.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,46 +26,46 @@ use crate::scm_connection::ScmConnectionSelector;
 use crate::scm_webhook::{ScmWebhookRow, ScmWebhookSelector};
 use crate::stack_pull_request::PullAddress;
 
-/// How long nobody lists the open pull requests of a repository again. Webhooks tell sooner.
+/// How often the open pull requests of a repository are listed. Webhooks report changes sooner.
 const POLLED_EVERY: TimeDelta = TimeDelta::minutes(5);
-/// How long one that looks unchanged in a list is not read itself: its checks and reviews are in no list.
+/// How often one that is unchanged in the list is read on its own: lists have no checks and reviews.
 const READ_EVERY: TimeDelta = TimeDelta::hours(1);
-/// Of those, so many for each list.
+/// Limit of those per list.
 const READ_AT_A_TIME: usize = 5;
-/// How long the poll waits for one repository: others wait, too.
+/// Time limit of the poll of one repository, so that others get their turn.
 const POLLED_FOR: std::time::Duration = std::time::Duration::from_mins(1);
-/// Branches of plain git that are looked at, so many of a repository in one pass.
+/// Limit of branches of plain git that are read per repository and pass.
 const BRANCHES_AT_A_TIME: usize = 20;
-/// Pull requests that a host cannot answer about, one after the other, until it counts as down.
+/// A host counts as down after this many failed reads in a row.
 const DOWN_AFTER: usize = 3;
-/// Of those that changed, so many for each list: the next one finds the others.
+/// Limit of changed pull requests that are read per list; the next pass finds the rest.
 const CHANGED_AT_A_TIME: usize = 100;
-/// Open ones that no open record is of, so many of each list: hosts list the newest first.
+/// Limit of open pull requests without an open record that are looked up per list: hosts list the newest first.
 const OTHERS_AT_A_TIME: usize = 50;
-/// Of those that say what they are about, so many.
+/// Limit of those that are read because their text names what they belong to.
 const MET_AT_A_TIME: usize = 10;
-/// Repositories that are listed in one pass.
+/// Limit of repositories that are listed per pass.
 const REPOSITORIES: u64 = 20;
-/// How long a host may not know yet what was opened there.
+/// How long a host may report a new pull request as not found.
 const GONE_AFTER: TimeDelta = TimeDelta::minutes(10);
-/// Bytes of why one could not be read.
+/// Limit of the reason of a failed read, in bytes.
 const MAX_ERROR: usize = 1024;
-/// When one is read back after somebody changed it, should the console end before it does so itself.
+/// Delay of the job that reads one back after a change by a user, in case the console stops before it does so itself.
 pub(crate) const AFTERWARDS: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// What was read of a pull request.
+/// What the host reported of a pull request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullRequestRead {
-    /// What lists show.
+    /// The part that lists show.
     pub told: HostPullRequest,
-    /// The rest, with when it was asked for.
+    /// The rest, with the time of the request.
     pub life: PrLife,
 }
 
 /// Pull requests after they were opened.
 #[async_trait]
 pub trait PullRequestLifeStore: Send + Sync + 'static {
-    /// The records that a webhook of this connection told of: by number, or by their head.
+    /// The records of a pull request that a webhook of this connection reported: by number, or by head.
     async fn pull_requests_heard(
         &self,
         connection: ScmConnectionId,
@@ -73,8 +73,8 @@ pub trait PullRequestLifeStore: Send + Sync + 'static {
         number: Option<u64>,
         head: Option<&str>,
     ) -> Result<Vec<PullRequestId>>;
-    /// Records what was read, with jobs of what follows; `false`, and nothing is written, where what is recorded was asked for later, or is
-    /// a merge and this is none.
+    /// Writes what was read, with its follow-up jobs. `false`, with nothing written, if the record is of a later request, or is merged and
+    /// this is not.
     async fn pull_request_read_back(
         &self,
         id: PullRequestId,
@@ -82,28 +82,28 @@ pub trait PullRequestLifeStore: Send + Sync + 'static {
         jobs: &[NewJob],
         at: DateTime<Utc>,
     ) -> Result<bool>;
-    /// Records one that somebody else opened, with jobs of what follows; `false`, and nothing is written, where there is a record of its
-    /// address, or the console is opening one of this branch itself.
+    /// Records one that somebody else opened, with its follow-up jobs. `false`, with nothing written, if there is a record with its
+    /// URL, or the console is opening one from this branch itself.
     async fn pull_request_adopt(&self, adopted: &PullRequest, jobs: &[NewJob]) -> Result<bool>;
-    /// Repositories with open pull requests that were not listed since, at most so many, and those first that wait for longest.
+    /// At most `most` repositories with open pull requests that were not listed since then, the longest waiting first.
     async fn pull_requests_due(
         &self,
         since: DateTime<Utc>,
         most: u64,
     ) -> Result<Vec<(ScmConnectionId, String)>>;
-    /// The open ones of a repository, which count as listed from now on.
+    /// The open pull requests of a repository, which counts as listed from now on.
     async fn pull_requests_polled(
         &self,
         connection: ScmConnectionId,
         repository: &str,
         at: DateTime<Utc>,
     ) -> Result<Vec<PullRequest>>;
-    /// Writes down that somebody acts on one, with a job that looks afterwards.
+    /// Records that a user changes one, with a job that reads it back later.
     async fn pull_request_acted(&self, by: Audited<'_, PullRequest, Write>, job: &NewJob) -> Result<()>;
 }
 
 impl App {
-    /// Has what a webhook told of read back, as far as the webhook is believed by now.
+    /// Enqueues reads of what a webhook reported, as far as the webhook is trusted by now.
     pub(crate) async fn pull_request_heard(&self, heard: &HeardPullRequest) -> Result<()> {
         let HeardPullRequest { webhook_id, slug, number, head } = heard;
         let by = ScmWebhookSelector::Id(*webhook_id);
@@ -115,7 +115,7 @@ impl App {
             return Ok(());
         }
         if let Some(number) = number {
-            // Which stacks it reaches is no matter of its record, which it may not have.
+            // The stacks that it affects do not depend on its record, which may not exist.
             let pull =
                 PullAddress { connection_id: connection.id, repository: slug.clone(), number: *number };
             self.store.jobs_enqueue(&[NewJob::of::<PlanPullRequest>(&pull)?], self.now()).await?;
@@ -127,7 +127,7 @@ impl App {
         self.pull_requests_ask(known).await
     }
 
-    /// Has these read back soon.
+    /// Enqueues reads of these.
     pub(crate) async fn pull_requests_ask(&self, ids: Vec<PullRequestId>) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
@@ -136,18 +136,18 @@ impl App {
         self.store.jobs_enqueue(&jobs?, self.now()).await
     }
 
-    /// Looks at a pull request that is not recorded: it is, when what it says that it is about is believed.
+    /// Reads a pull request without a record, and records it if its claims about what it belongs to are trusted.
     async fn pull_request_met(&self, connection: ScmConnectionId, slug: &str, number: u64) -> Result<()> {
         let at = self.now();
         let (connection, host) = match self.scm_host(connection).await {
             Ok(found) => found,
-            // It went, or has nothing to sign in with: nobody waits for this.
+            // The connection was deleted, or has no credentials: there is nothing to wait for.
             Err(Error::NotFound { .. } | Error::Invalid { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
         let pull = match host.pull_request(slug, number).await {
             Ok(pull) => pull,
-            // The host does not have it, or does not show it.
+            // The host does not have it, or hides it.
             Err(error) if error.cause != HostCause::Later => return Ok(()),
             Err(error) => return Err(error.into()),
         };
@@ -169,7 +169,7 @@ impl App {
             told,
             progress: PrProgress::OPENED,
             life,
-            // Who has to confirm it is in no text that its author writes.
+            // The author writes the text, so it never decides who has to confirm the pull request.
             governed: None,
             merging: PrMerging::default(),
             created_at: at,
@@ -183,7 +183,7 @@ impl App {
         Ok(())
     }
 
-    /// Reads one back. What the host does not have any longer, or does not show, is said in its record.
+    /// Reads one back. If its host no longer has it, or hides it, the record says so.
     pub(crate) async fn pull_request_read(&self, id: PullRequestId) -> Result<()> {
         let Some(before) = there(self.get::<PullRequest>(&self.system_ctx(), &id).await)? else {
             return Ok(());
@@ -211,7 +211,7 @@ impl App {
         self.pull_request_write(before, &read).await
     }
 
-    /// What its host tells now.
+    /// The current state at its host.
     async fn pull_request_asked(
         &self,
         before: &PullRequest,
@@ -220,12 +220,12 @@ impl App {
     ) -> Result<PullRequestRead> {
         let (connection, host) = self.scm_host(before.connection_id).await?;
         let repository = &before.told.repository;
-        // It may be another one's by now, or touch less.
+        // The repository may have moved to another project by now, or the connection may have lost access to it.
         target_allowed(before.project_id, &connection, Some(repository))?;
         let pull = match host.pull_request(repository, number).await {
             Ok(pull) => pull,
             Err(error) if error.cause == HostCause::NotFound && at - before.created_at > GONE_AFTER => {
-                // A host that shows the others deleted it: nobody merges it any more, and nothing waits for that.
+                // A host that still lists the others has deleted this one: it can no longer be merged, and nothing waits for that.
                 host.open_pull_requests(repository).await.map_err(|_| error)?;
                 return Ok(gone(before, at));
             }
@@ -234,14 +234,14 @@ impl App {
         let project = Some(before.project_id);
         let (_, links) = self.pull_request_links(&connection, repository, project, &pull).await?;
         let mut read = self.pull_request_facts(&host, repository, pull, links, at).await?;
-        // By these it is known: a repository that has another name now stays what the record says.
+        // These identify it: after a rename of the repository, the record keeps the old name.
         read.told.url.clone_from(&before.told.url);
         read.told.repository.clone_from(&before.told.repository);
         read.told.check()?;
         Ok(read)
     }
 
-    /// How the branch stands now that one is in a repository of plain git.
+    /// The state of its branch, in a repository of plain git.
     async fn pull_request_followed(
         &self,
         before: &PullRequest,
@@ -253,7 +253,7 @@ impl App {
         let (Some(base), Some(commit)) = (&before.life.facts.base, &before.progress.commit) else {
             return Err(Error::conflict("it is not recorded which branch it goes to, and with which commit"));
         };
-        // People change it, and merge what they made of it.
+        // People push to the branch, and merge the result.
         let last = before.life.head.as_deref().filter(|head| head != commit);
         let followed = host.follow(repository, branch, base, commit, last).await?;
         let HostBranch { status, head, base: has } = followed;
@@ -268,7 +268,7 @@ impl App {
         Ok(PullRequestRead { told: HostPullRequest { status, ..before.told.clone() }, life })
     }
 
-    /// Completes what a host tells of one by its checks and reviews.
+    /// Adds checks and reviews to what a host reports of one.
     async fn pull_request_facts(
         &self,
         host: &Arc<dyn Host>,
@@ -309,7 +309,7 @@ impl App {
         Ok(PullRequestRead { told: told.tidied(), life: PrLife { head, facts, links, read_at: Some(at) } })
     }
 
-    /// Records what was read, with what follows; what is recorded then.
+    /// Writes what was read, with its follow-up jobs; returns the record.
     async fn pull_request_write(&self, before: &PullRequest, read: &PullRequestRead) -> Result<PullRequest> {
         let merging = before.merging.clone().seen(read.told.status, read.life.head.as_deref());
         let after =
@@ -321,7 +321,7 @@ impl App {
         self.get::<PullRequest>(&self.system_ctx(), &before.id).await
     }
 
-    /// Has the git repositories fetched that a merge changed.
+    /// Enqueues fetches of the git repositories that a merge changed.
     pub(crate) async fn pull_request_merged(&self, id: PullRequestId) -> Result<()> {
         let Some(merged) = there(self.get::<PullRequest>(&self.system_ctx(), &id).await)? else {
             return Ok(());
@@ -334,7 +334,7 @@ impl App {
         if ids.is_empty() { Ok(()) } else { self.store.repository_notify(&ids).await }
     }
 
-    /// The git repositories that are this one of a host, of the connection's project, or of all where it has none.
+    /// The git repositories that are this one of a host, in the connection's project, or in all projects if it has none.
     pub(crate) async fn scm_repositories(
         &self,
         connection: &ScmConnection,
@@ -345,8 +345,8 @@ impl App {
         Ok(all.into_iter().filter(|(_, url)| told.contains(&url.identity())).map(|(id, _)| id).collect())
     }
 
-    /// One pass of the poll: lists the open pull requests of repositories that nobody listed for a while, and reads those back that are not
-    /// what is recorded. How many repositories.
+    /// One pass of the poll: lists the open pull requests of repositories that are due, and reads those back that differ from their record.
+    /// Returns the number of repositories.
     pub async fn pull_requests_tend(&self) -> Result<u64> {
         let due = self.store.pull_requests_due(self.now() - POLLED_EVERY, REPOSITORIES).await?;
         let count = due.len() as u64;
@@ -354,7 +354,7 @@ impl App {
         for (connection, repository) in due {
             of_hosts.entry(connection).or_default().push(repository);
         }
-        // A host that takes its time keeps nobody else waiting.
+        // A slow host does not delay the others.
         let polls: Vec<_> = of_hosts
             .into_iter()
             .map(|(connection, repositories)| Box::pin(self.pull_requests_poll(connection, repositories)))
@@ -365,7 +365,7 @@ impl App {
         Ok(count)
     }
 
-    /// Lists repositories of one host, until it says that it cannot answer now.
+    /// Lists repositories of one host, until the host is unavailable.
     async fn pull_requests_poll(&self, id: ScmConnectionId, repositories: Vec<String>) -> Result<()> {
         let (mut is_down, mut slow) = (false, 0);
         let found = match self.scm_host(id).await {
@@ -378,7 +378,7 @@ impl App {
             }
         };
         for repository in repositories {
-            // Listed or not, it is not due again at once: a host that is down is not asked all the time.
+            // Before the list, so that a failure does not make it due again at once: a host that is down gets no constant retries.
             let ours = self.store.pull_requests_polled(id, &repository, self.now()).await?;
             if is_down || ours.is_empty() {
                 continue;
@@ -398,7 +398,7 @@ impl App {
                 tracing::warn!(connection.id = %id, repository, "a repository answers too slowly to poll its pull requests");
                 slow += 1;
                 is_down = slow >= DOWN_AFTER;
-                // A job may take its time, and fetch what the next pass has then.
+                // A job has no such limit, and its fetch serves the next pass.
                 let oldest = ours.iter().min_by_key(|one| one.life.read_at).map(|one| one.id);
                 self.pull_requests_ask(oldest.into_iter().collect()).await?;
                 continue;
@@ -415,8 +415,8 @@ impl App {
         Ok(())
     }
 
-    /// Looks at branches of a repository of plain git, at those first that nobody looked at for longest. At all of them at once: whoever waits
-    /// for a fetch of the repository takes what it gives, and none has one of its own.
+    /// Reads branches of a repository of plain git, the least recently read first. All at the same time, so that they share one fetch
+    /// of the repository.
     async fn pull_requests_branches(&self, ours: &[PullRequest]) -> Result<()> {
         let mut all: Vec<_> = ours.iter().filter_map(|one| Some((one, one.place().ok()?))).collect();
         all.sort_by_key(|(one, _)| one.life.read_at);
@@ -443,7 +443,7 @@ impl App {
         Ok(())
     }
 
-    /// Of those that no list tells of, reads some back that were not for a while: each says how it stands, or why nobody knows.
+    /// Reads some of those back that are in no list and are due: each gets its current state, or the reason why that is unknown.
     async fn pull_requests_unlisted(&self, ours: &[PullRequest]) -> Result<()> {
         let at = self.now();
         let is_old = |one: &&PullRequest| one.life.read_at.is_none_or(|read| at - read > READ_EVERY);
@@ -454,7 +454,7 @@ impl App {
         self.pull_requests_reread(old).await
     }
 
-    /// Reads these back. One that the host fails at keeps no other from it.
+    /// Reads these back. A failure of one does not affect the others.
     async fn pull_requests_reread(&self, all: Vec<(&PullRequest, PrPlace)>) -> Result<()> {
         let mut failed = 0;
         for (one, place) in all {
@@ -473,8 +473,8 @@ impl App {
         Ok(())
     }
 
-    /// Reads those back that are not what is recorded, and some of the others; those, too, that are open again, and meets those that nobody
-    /// told of.
+    /// Reads those back that differ from their record, some of the others, and those that were reopened; records those that no webhook
+    /// reported.
     async fn pull_requests_compare(
         &self,
         (connection, host): (ScmConnectionId, &Arc<dyn Host>),
@@ -485,7 +485,7 @@ impl App {
             // One that is not listed is read by its number.
             Ok((listed, _)) => listed,
             Err(error) if error.cause == HostCause::Later => return Err(error.into()),
-            // The repository is gone, or the host tells of one of them what nobody can read.
+            // The repository was deleted, or one entry of the list is invalid.
             Err(error) => {
                 tracing::warn!(connection.id = %connection, repository, %error, "pull requests are not listed");
                 return self.pull_requests_unlisted(ours).await;
@@ -500,7 +500,7 @@ impl App {
                 Some(_) | None => changed.push((one, PrPlace::Number(number))),
             }
         }
-        // Those first that were not read for longest.
+        // The least recently read first.
         changed.sort_by_key(|(one, _)| one.life.read_at);
         changed.truncate(CHANGED_AT_A_TIME);
         same.retain(|(one, _)| one.life.read_at.is_none_or(|read| at - read > READ_EVERY));
@@ -521,7 +521,7 @@ impl App {
         for number in claims.into_iter().take(MET_AT_A_TIME) {
             match Box::pin(self.pull_request_met(connection, repository, number)).await {
                 Ok(()) => {}
-                // The others of this host wait for nothing that it fails at.
+                // The host fails: the others would wait in vain.
                 Err(error @ Error::Unavailable { .. }) => {
                     tracing::warn!(connection.id = %connection, repository, number, %error, "a pull request is not met now");
                     break;
@@ -532,7 +532,7 @@ impl App {
         Ok(())
     }
 
-    /// Reads one back at once; needs the right to change it.
+    /// Reads one back at once; needs write access to it.
     pub async fn pull_request_refresh(&self, ctx: &OpCtx, id: PullRequestId) -> Result<PullRequest> {
         let known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
         let place = known.place()?;
@@ -541,10 +541,10 @@ impl App {
         self.pull_request_reread_at(&known, place).await
     }
 
-    /// Closes one without a merge; needs the right to change it.
+    /// Closes one without a merge; needs write access to it.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where it is merged.
+    /// [`Error::Conflict`] if it is merged.
     pub async fn pull_request_close(&self, ctx: &OpCtx, id: PullRequestId) -> Result<PullRequest> {
         let known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
         let number = known.number()?;
@@ -559,8 +559,8 @@ impl App {
         self.pull_request_done(&known, number, PrStatus::Closed).await
     }
 
-    /// Refuses to merge or close one that no automation opened, through a connection that the caller may not see: whoever writes its text has it
-    /// recorded in a project, and that is no leave to use the token of the whole installation.
+    /// Refuses to merge or close a pull request that no automation opened if the caller may not see its connection: whoever writes the text of a
+    /// pull request can have it recorded in a project, which must not let them use the token of the whole installation.
     pub(crate) async fn pull_request_acts(&self, ctx: &OpCtx, known: &PullRequest) -> Result<()> {
         if known.automation_id.is_some() {
             return Ok(());
@@ -576,14 +576,14 @@ impl App {
         }
     }
 
-    /// The host of one, where its connection may still touch its repository.
+    /// The host of one, if its connection may still use its repository.
     pub(crate) async fn pull_request_host(&self, known: &PullRequest) -> Result<Arc<dyn Host>> {
         let (connection, host) = self.scm_host(known.connection_id).await?;
         target_allowed(known.project_id, &connection, Some(&known.told.repository))?;
         Ok(host)
     }
 
-    /// What is recorded after the host did something. Where it cannot be read at this moment, it is what the host was heard to do.
+    /// The record after the host changed something. If it cannot be read now, the record takes the change that the host confirmed.
     pub(crate) async fn pull_request_done(
         &self,
         known: &PullRequest,
@@ -610,7 +610,7 @@ pub(crate) fn job_of(id: PullRequestId) -> Result<NewJob> {
     NewJob::of::<ReadPullRequest>(&KnownPullRequest { id })
 }
 
-/// Whether a list tells of one what is recorded.
+/// Whether the entry of a list equals the record.
 fn is_same(known: &PullRequest, pull: &HostPull) -> bool {
     let sorted = |labels: &[String]| {
         let mut labels = labels.to_vec();
@@ -630,12 +630,12 @@ fn is_same(known: &PullRequest, pull: &HostPull) -> bool {
         && told.branch == listed.branch
         && life.facts.draft == pull.draft
         && life.facts.error.is_none()
-        // Some hosts shorten commits in lists.
+        // Some hosts abbreviate commits in lists.
         && life.head.as_deref().is_some_and(|head| pull.head.len() >= 12 && head.starts_with(&pull.head))
         && sorted(&told.labels) == sorted(&listed.labels)
 }
 
-/// What is recorded of one that could not be read: it stands as before, and says why.
+/// The record of one that could not be read: the state as before, with the reason.
 fn unread(before: &PullRequest, error: &Error, at: DateTime<Utc>) -> PullRequestRead {
     let mut why = error.to_string();
     let mut end = why.len().min(MAX_ERROR);
@@ -648,7 +648,7 @@ fn unread(before: &PullRequest, error: &Error, at: DateTime<Utc>) -> PullRequest
     PullRequestRead { told: before.told.clone(), life }
 }
 
-/// What is recorded of one that its host does not have any longer.
+/// The record of one that its host no longer has.
 fn gone(before: &PullRequest, at: DateTime<Utc>) -> PullRequestRead {
     let mut life = PrLife { read_at: Some(at), ..before.life.clone() };
     life.facts.error = None;
@@ -659,7 +659,7 @@ fn gone(before: &PullRequest, at: DateTime<Utc>) -> PullRequestRead {
     PullRequestRead { told, life }
 }
 
-/// What is beside the point of reading one: where a host tells it badly, the rest still counts.
+/// An optional part of a read: if the host returns it malformed, the rest still counts.
 fn as_told<T>(read: HostResult<Option<T>>) -> Result<Option<T>> {
     match read {
         Ok(read) => Ok(read),
@@ -671,7 +671,7 @@ fn as_told<T>(read: HostResult<Option<T>>) -> Result<Option<T>> {
     }
 }
 
-/// A host that says no to whoever asked is no bad input.
+/// A refusal by the host is a conflict, not bad input.
 pub(crate) fn refused(error: HostError) -> Error {
     match error.cause {
         HostCause::Refused | HostCause::NotFound => Error::conflict(error.message),

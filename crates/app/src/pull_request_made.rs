@@ -1,4 +1,4 @@
-//! What an automation makes of a repository at a commit: for a pull request, and for a look at what it would be.
+//! What an automation makes of a repository at a commit: for a pull request, and for a preview.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,38 +23,38 @@ use crate::ports::git_hosts::{Host, HostCause, HostChange, HostEntry, HostError}
 use crate::ports::scaffolds::{ScaffoldEntry, ScaffoldRun, Scaffolded};
 use crate::pr_instance_made::AskedChange;
 
-/// The argument that has the answers.
+/// The argument with the answers.
 pub(crate) const CONTEXT: &str = "context";
-/// Files that one run may look at: each is a request to the host.
+/// Limit of files that one run may read: each is a request to the host.
 pub(crate) const MAX_FILES: usize = 2_000;
-/// Bytes of them.
+/// Limit of their bytes.
 pub(crate) const MAX_BYTES: usize = 64 << 20;
-/// Files that are read at a time.
+/// Files that are read concurrently.
 pub(crate) const AT_ONCE: usize = 8;
-/// Shortest secret that is looked for.
+/// Least bytes of a secret that is searched for.
 const MIN_SECRET: usize = 4;
-/// Fewest characters of the middle of Base64 that are looked for.
+/// Least characters of the middle of Base64 that are searched for.
 const MIN_INSIDE: usize = 6;
-/// What many programs escape in addresses.
+/// The characters that many programs leave unescaped in URLs.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// What somebody asked an automation for, and the automation as it was then: each repetition makes the same. It has no `Debug`.
+/// The request of a user, with the automation as it was then: each repetition gives the same result. It has no `Debug`.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Asked {
     pub(crate) spec: PrAutomationSpec,
     pub(crate) answers: Map<String, Value>,
     pub(crate) seed: String,
     pub(crate) clock_ms: i64,
-    /// What it takes from elsewhere.
+    /// Templates and modules from elsewhere.
     #[serde(default)]
     pub(crate) parts: PrParts,
-    /// What it changes, where it changes what was generated before.
+    /// For an instance: the change of what was generated before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) change: Option<AskedChange>,
 }
 
-/// As it is sealed. What changes something has a shape of its own: a console of a release that knows of no changes does not read it, and so
-/// does not write the new version over what people changed.
+/// The sealed form. A change has a different shape: a console of a release without changes cannot read it, and so
+/// never writes the new version over the changes of people.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Kept {
@@ -66,14 +66,14 @@ enum Kept {
 }
 
 impl Asked {
-    /// What is sealed of it.
+    /// The sealed form as JSON.
     pub(crate) fn into_json(self) -> Result<Vec<u8>> {
         let asked = Box::new(self);
         let kept = if asked.change.is_some() { Kept::Change { change_of: asked } } else { Kept::New(asked) };
         serde_json::to_vec(&kept).map_err(|_| Error::internal("writing what was asked", "it has no JSON"))
     }
 
-    /// What was sealed.
+    /// Reads the sealed form.
     pub(crate) fn from_json(json: &[u8]) -> Result<Self> {
         // The parser's own message could quote an answer.
         match serde_json::from_slice(json) {
@@ -83,31 +83,31 @@ impl Asked {
     }
 }
 
-/// What an automation is run on.
+/// The commits that an automation reads.
 pub(crate) struct Commits<'a> {
-    /// The commit whose files it finds.
+    /// The commit of the files that it changes.
     pub(crate) files: &'a str,
-    /// The commit that it finds its own templates in.
+    /// The commit of its own templates.
     pub(crate) templates: &'a str,
 }
 
-/// What is changed, over what was there.
+/// The changed files, with their content before.
 pub(crate) struct Made {
     pub(crate) before: BTreeMap<String, ScaffoldEntry>,
     pub(crate) after: Scaffolded,
-    /// What the ledger keeps of it, where that is something else than the changes.
+    /// What was generated, for the instance's record, if that differs from the changes.
     pub(crate) generated: Option<PrGenerated>,
-    /// What a person has to settle: one line for each file.
+    /// The conflicts that a person has to resolve: one line per file.
     pub(crate) conflicts: Vec<String>,
 }
 
-/// Why it goes no further.
+/// Why it stops.
 pub(crate) enum Stop {
-    /// For good: in words for whoever asked.
+    /// A final failure, in words for the user.
     Failed(String),
-    /// For now: the host may do it later.
+    /// A temporary failure: the host may succeed later.
     Later(String),
-    /// The console itself cannot go on.
+    /// A failure of the console itself.
     Ours(Error),
 }
 
@@ -148,7 +148,7 @@ impl From<Stop> for Error {
 }
 
 impl App {
-    /// What was asked for makes of a commit of a repository.
+    /// Runs the automation of a request on a commit of a repository.
     pub(crate) async fn pull_request_made(
         &self,
         host: &Arc<dyn Host>,
@@ -165,7 +165,7 @@ impl App {
         }
     }
 
-    /// Runs an automation on a commit of a repository. Its files and what it takes from elsewhere are fetched at the same time.
+    /// Runs an automation on a commit of a repository. Its files and its parts from elsewhere are fetched concurrently.
     pub(crate) async fn pull_request_run(
         &self,
         host: &Arc<dyn Host>,
@@ -198,7 +198,7 @@ impl App {
 }
 
 impl Made {
-    /// Refuses what changes nothing.
+    /// Refuses a result without changes.
     pub(crate) fn check(&self, repository: &str) -> Result<(), Stop> {
         if self.after.changes.is_empty() {
             return Err(Stop::Failed(format!("nothing changes: {repository} has all of it already")));
@@ -206,7 +206,7 @@ impl Made {
         Ok(())
     }
 
-    /// The changes as the ledger keeps them.
+    /// The changes as they are recorded.
     pub(crate) fn files(&self) -> Vec<PrInstanceFile> {
         let digest = |entry: &ScaffoldEntry| match entry {
             ScaffoldEntry::File { bytes, executable: _ } => file_digest(bytes),
@@ -247,7 +247,7 @@ impl Made {
                     Some(ScaffoldEntry::File { executable: was, .. }),
                     Some(ScaffoldEntry::File { executable, .. }),
                 ) => (was != executable).then_some(*executable),
-                // A new file may not be run where nobody says so.
+                // A new file is executable only if the automation says so.
                 (None | Some(ScaffoldEntry::Link), Some(ScaffoldEntry::File { executable, .. })) => {
                     executable.then_some(true)
                 }
@@ -258,8 +258,8 @@ impl Made {
     }
 }
 
-/// The files of a commit that an automation may look into, by the folders that they lie in. Of those that it only lists, the content is not
-/// read: they are there and empty.
+/// The files of a commit that an automation may read, by their folders. Files that it only lists are present with
+/// empty content.
 async fn found(
     host: &Arc<dyn Host>,
     repository: &str,
@@ -321,14 +321,14 @@ async fn found(
     Ok(before)
 }
 
-/// The values that nobody else may see.
+/// The answers that are secret.
 fn secrets(questions: &[FormQuestion], given: &Map<String, Value>) -> Result<Vec<(String, String)>> {
     let all = answers(CONTEXT, questions, given)?.into_iter();
     let secret = all.filter(|answer| answer.is_secret() && answer.value.len() >= MIN_SECRET);
     Ok(secret.map(|answer| (answer.name, answer.value)).collect())
 }
 
-/// The first answer that a text holds which it must not.
+/// The first secret answer that a text contains.
 pub(crate) fn secret_in(
     questions: &[FormQuestion],
     given: &Map<String, Value>,
@@ -338,7 +338,7 @@ pub(crate) fn secret_in(
     Ok(found.map(|(name, _)| name))
 }
 
-/// The first answer that would be written where everybody reads it, and where.
+/// The first secret answer that would be written to a file, and where.
 fn leaked(
     questions: &[FormQuestion],
     given: &Map<String, Value>,
@@ -350,12 +350,12 @@ fn leaked(
             forms.iter().any(|form| contains(bytes, form.as_bytes())) || is_in_block(bytes, &secret)
         };
         for (path, after) in &made.after.changes {
-            // A name of a file that is said in an error must not tell it either.
+            // An error that names the file must not reveal it either.
             if path.contains(&secret) {
                 return Ok(Some((name, "the name of a file".to_owned())));
             }
             let Some(ScaffoldEntry::File { bytes, .. }) = after else { continue };
-            // What was there before tells nothing new.
+            // A file that contained it before reveals nothing new.
             let was_there =
                 matches!(made.before.get(path), Some(ScaffoldEntry::File { bytes, .. }) if holds(bytes));
             if !was_there && holds(bytes) {
@@ -366,14 +366,14 @@ fn leaked(
     Ok(None)
 }
 
-/// How a value is written into files: as it is, in Base64 of it and of what it is a part of, in hex, in an address, and with what JSON, TOML, YAML
-/// and HCL escape.
+/// The forms of a value in files: plain, in Base64 alone or within other bytes, in hex, in a URL, and with the escapes of JSON, TOML, YAML and
+/// HCL.
 fn forms_of(secret: &str) -> BTreeSet<String> {
     let escaped = |text: &str| {
         let quoted = Value::from(text).to_string();
         quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
     };
-    // A text of several lines may stand in as many, between quotes.
+    // A text of several lines may span as many lines between quotes.
     let lines: Vec<String> = secret.split('\n').map(escaped).collect();
     let plain = [secret.to_owned(), secret.replace('\'', "''"), escaped(secret), lines.join("\n")];
     let mut forms: BTreeSet<String> = plain.into_iter().collect();
@@ -398,7 +398,7 @@ fn forms_of(secret: &str) -> BTreeSet<String> {
     forms
 }
 
-/// Whether a text of several lines stands in a file with its lines indented, as YAML writes a block.
+/// Whether a file contains a text of several lines with its lines indented, as YAML writes a block.
 fn is_in_block(bytes: &[u8], secret: &str) -> bool {
     if !secret.trim().contains('\n') {
         return false;
@@ -512,14 +512,14 @@ mod tests {
             secret,
             // JSON, TOML, YAML between double quotes.
             r#"pa\"ss's\\w${ord}\n%{b} é/1"#,
-            // The same in two lines, as TOML has it.
+            // The same in two lines, as in TOML.
             "pa\\\"ss's\\\\w${ord}\n%{b} é/1",
             // YAML between single quotes, and as a block.
             "pa\"ss''s\\w${ord}\n%{b} é/1",
             "|-\n    pa\"ss's\\w${ord}\n    %{b} é/1",
             // HCL.
             r#"pa\"ss's\\w$${ord}\n%%{b} é/1"#,
-            // Addresses.
+            // URLs.
             "pa%22ss%27s%5Cw%24%7Bord%7D%0A%25%7Bb%7D%20%C3%A9%2F1",
             "pa%22ss%27s%5Cw%24%7Bord%7D%0A%25%7Bb%7D+%C3%A9%2F1",
         ] {

@@ -1,4 +1,4 @@
-//! Merging pull requests: at once while a window is open, or when one opens, as somebody asked before.
+//! Merging pull requests: at once while a merge window is open, or when one opens, as a user asked before.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -22,45 +22,45 @@ use crate::records::there;
 use crate::stack_run::user_of;
 use crate::user::UserSelector;
 
-/// Merges that one pass begins, all at a time; the next one takes those that are left.
+/// Limit of merges that one pass starts, all at the same time; the next pass takes the rest.
 const AT_ONCE: u64 = 16;
 
-/// A merge that somebody asks for.
+/// A user's request to merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergeAsk {
-    /// The commit that is merged; else the head that is recorded.
+    /// The commit to merge; absent: the recorded head.
     pub head: Option<String>,
-    /// How.
+    /// The method.
     pub method: PrMergeMethod,
-    /// Where no window is open, it is merged when one opens; else it is refused.
+    /// If no window is open, it waits for the next one; else it is refused.
     pub in_window: bool,
 }
 
-/// A merge that the console was asked for and whose commit nobody knows.
+/// A merge by the console whose commit is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadMerge {
     /// The connection of its pull request.
     pub connection: ScmConnectionId,
-    /// The repository of that at its host, as `acme/shop`.
+    /// Its repository at the host, as `acme/shop`.
     pub repository: String,
-    /// The address of that.
+    /// Its URL.
     pub url: String,
-    /// Who opened it, and who had the console merge it, as the audit log calls them.
+    /// Who opened it, and who had the console merge it: names in the audit log.
     pub people: Vec<String>,
 }
 
-/// When pull requests may be merged, and merges that wait for that.
+/// Merge windows of pull requests, and merges that wait for them.
 #[async_trait]
 pub trait PullRequestMergeStore: Send + Sync + 'static {
-    /// Writes what becomes of the windows and the merge of one, with jobs of what follows; [`Error::Conflict`], and nothing is written,
-    /// where somebody else changed them since it was read, or a merge would wait for a commit that is not its head.
+    /// Writes the windows and the merge of one, with follow-up jobs. [`Error::Conflict`], with nothing written, if somebody else changed
+    /// them since they were read, or a merge would wait for a commit that is not its head.
     async fn pull_request_merging(
         &self,
         by: Audited<'_, PullRequest, Write>,
         after: &PrMerging,
         jobs: &[NewJob],
     ) -> Result<()>;
-    /// What becomes of a merge that waits, by the console itself; `false`, and nothing is written, where it is not the one before any more.
+    /// Writes the next state of a waiting merge, for the console itself. `false`, with nothing written, if the state before is another one.
     async fn pull_request_merging_step(
         &self,
         id: PullRequestId,
@@ -68,24 +68,24 @@ pub trait PullRequestMergeStore: Send + Sync + 'static {
         after: &PrMerging,
         at: DateTime<Utc>,
     ) -> Result<bool>;
-    /// Writes down who has the console merge one, as the audit log calls them, before it does.
+    /// Records who has the console merge one, by the name in the audit log, before the merge.
     async fn pull_request_merger(&self, id: PullRequestId, author: &str, at: DateTime<Utc>) -> Result<()>;
-    /// Who opened, or had the console merge, pull requests of which one of these is the head or the commit that merged it, as the audit log
-    /// calls them.
+    /// Who opened, or had the console merge, the pull requests that have one of these as their head or as their merge commit: names in the
+    /// audit log.
     async fn pull_request_people(&self, commits: &[String]) -> Result<Vec<String>>;
-    /// Merges that the console was asked for and whose commits nobody knows: of those that are merged, and of all that it was asked for since
-    /// then, which may be.
+    /// Merges by the console whose commits are unknown: of merged pull requests, and of all that a user asked for since then, which may
+    /// have succeeded.
     async fn pull_requests_unread_merges(&self, since: DateTime<Utc>) -> Result<Vec<UnreadMerge>>;
-    /// Those whose merge is due, at most so many, and those first that wait for longest. An index has them.
+    /// At most `most` pull requests whose merge is due, the longest waiting first. Served by an index.
     async fn pull_requests_to_merge(&self, now: DateTime<Utc>, most: u64) -> Result<Vec<PullRequestId>>;
 }
 
 impl App {
-    /// Merges one, as long as its head is this commit, or else the one that is recorded; needs the right to change it. Where no window of it
-    /// is open, it is merged when one opens, if that is asked for.
+    /// Merges one, if its head is this commit, or else the recorded one; needs write access to it. If none of its windows is open, it is
+    /// merged when one opens, if the request allows that.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where the head is another, no window is open, or the host does not merge it.
+    /// [`Error::Conflict`] if the head is another, no window is open, or the host refuses.
     pub async fn pull_request_merge(
         &self,
         ctx: &OpCtx,
@@ -109,7 +109,7 @@ impl App {
         if known.told.status == PrStatus::Closed {
             return Err(Error::conflict("the pull request is closed: open it again at its host first"));
         }
-        // What is merged is so at any time.
+        // If it is merged already, windows do not matter.
         let time = known.merging.windows.at(ctx.now());
         if known.told.status == PrStatus::Open && time != MergeTime::Open {
             if !in_window || matches!(time, MergeTime::Closed { opens_at: None, .. }) {
@@ -119,7 +119,7 @@ impl App {
         }
         let seen = known.life.facts.base.clone();
         if known.told.status == PrStatus::Open {
-            // Whoever opened it may have had it go to another branch since, which no host binds a merge to.
+            // Its author may have changed the target branch since, and no host ties a merge to that.
             let read = Box::pin(self.pull_request_reread(&known, number)).await?;
             if let Some(why) = read.life.facts.error {
                 return Err(Error::conflict(why));
@@ -142,7 +142,7 @@ impl App {
         self.pull_request_done(&known, number, PrStatus::Merged).await
     }
 
-    /// Writes down that it is to be merged when a window opens. Asked again, the last one counts.
+    /// Records that it is to be merged when a window opens. A later request replaces an earlier one.
     async fn pull_request_wish(
         &self,
         ctx: &OpCtx,
@@ -152,7 +152,7 @@ impl App {
     ) -> Result<PullRequest> {
         let id = known.id;
         if known.life.head.as_deref() != Some(head.as_str()) {
-            // What is recorded may be old: the host knows better.
+            // The record may be old: the host decides.
             let number = known.number()?;
             self.pull_request_reread(&known, number).await?;
             known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
@@ -185,10 +185,10 @@ impl App {
         Ok(PullRequest { merging: after, updated_at: at, ..known.into_inner() })
     }
 
-    /// Forgets a merge that waits for a window, or that was dropped; needs the right to change the pull request.
+    /// Cancels a merge that waits for a window, or clears one that was dropped; needs write access to the pull request.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where none waits, or it is being merged at this moment.
+    /// [`Error::Conflict`] if none waits, or it is being merged now.
     pub async fn pull_request_merge_cancel(&self, ctx: &OpCtx, id: PullRequestId) -> Result<PullRequest> {
         let known = self.authorized::<PullRequest, Write>(ctx, &id).await?;
         if known.merging.wish.is_none() {
@@ -202,10 +202,10 @@ impl App {
         Ok(PullRequest { merging: after, updated_at: at, ..known.into_inner() })
     }
 
-    /// Gives one other windows; needs the right to change it. A merge that waits does so for these.
+    /// Replaces the windows of one; needs write access to it. A waiting merge waits for the new ones.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where it is being merged at this moment.
+    /// [`Error::Conflict`] if it is being merged now.
     pub async fn pull_request_windows(
         &self,
         ctx: &OpCtx,
@@ -224,13 +224,13 @@ impl App {
         Ok(PullRequest { merging: after, updated_at: at, ..known.into_inner() })
     }
 
-    /// One pass over the merges whose window opened: how many it merged. A loop does this by itself.
+    /// One pass over the merges whose window opened; returns how many it merged. A loop runs it.
     ///
     /// # Errors
-    /// When they cannot be read. What one of them fails with is logged, and does not hold up the others.
+    /// If they cannot be read. A failure of a single merge is logged, and does not delay the others.
     pub async fn pull_requests_merge_due(&self) -> Result<u64> {
         let due = self.store.pull_requests_to_merge(self.now(), AT_ONCE).await?;
-        // A host that takes its time keeps nobody else waiting.
+        // A slow host does not delay the others.
         let merges: Vec<_> = due.iter().map(|id| Box::pin(self.pull_request_merge_due(*id))).collect();
         let mut count = 0;
         for (id, merged) in due.iter().zip(join_all(merges).await) {
@@ -247,7 +247,7 @@ impl App {
         Ok(count)
     }
 
-    /// One that the console itself fails at holds up none of those behind it.
+    /// A failure of the console itself in one does not stop those after it.
     async fn pull_request_put_off(&self, id: PullRequestId) -> Result<()> {
         let Some(known) = there(self.get::<PullRequest>(&self.system_ctx(), &id).await)? else {
             return Ok(());
@@ -257,8 +257,8 @@ impl App {
         self.pull_request_merge_failed(id, &known.merging, wish, why).await.map(drop)
     }
 
-    /// Merges one whose window opened, as was asked for, if everything is still so: whether it did. Each step is written down before the next
-    /// one, and the host is asked how it stands before it merges.
+    /// Merges one whose window opened, if everything is still as requested; returns whether it did. Each step is recorded before the next
+    /// one, and the console reads the pull request back before it merges.
     async fn pull_request_merge_due(&self, id: PullRequestId) -> Result<bool> {
         let Some(known) = there(self.get::<PullRequest>(&self.system_ctx(), &id).await)? else {
             return Ok(false);
@@ -273,7 +273,7 @@ impl App {
             return self.pull_request_waits(id, merging, &ended).await;
         }
         if merging.windows.at(now) != MergeTime::Open {
-            // Somebody looked too late, or a clock was wrong.
+            // The window closed before this pass, or a clock was wrong.
             let waits = merging.clone().waits(wish.clone(), now);
             return self.pull_request_waits(id, merging, &waits).await;
         }
@@ -295,10 +295,10 @@ impl App {
         Box::pin(self.pull_request_merge_wished(id, number)).await
     }
 
-    /// The same, of one that was read back.
+    /// The same, after it was read back.
     async fn pull_request_merge_wished(&self, id: PullRequestId, number: u64) -> Result<bool> {
         let known = self.get::<PullRequest>(&self.system_ctx(), &id).await?;
-        // It was merged, closed or has another head: what was read says so.
+        // It was merged or closed, or has another head: the read has recorded that.
         let Some(wish) = known.merging.waiting() else { return Ok(false) };
         let merging = &known.merging;
         let Some((ctx, known)) = self.pull_request_asker(wish, id).await? else {
@@ -340,13 +340,13 @@ impl App {
             }
         }
         self.store.pull_request_merger(id, &wish.by, now).await?;
-        // From here on nobody cancels it.
+        // From here on it cannot be cancelled.
         let begun = PrMerging { begun_at: Some(now), ..known.merging.clone() };
         let job = job_of(id)?.after(AFTERWARDS);
         match self.store.pull_request_merging(known.audited(&ctx, "pullRequest.merge"), &begun, &[job]).await
         {
             Ok(()) => {}
-            // Somebody did a moment ago, or another console merges it.
+            // A user merged it a moment ago, or another replica merges it.
             Err(Error::Conflict { .. }) => return Ok(false),
             Err(error) => return Err(error),
         }
@@ -365,7 +365,7 @@ impl App {
         }
     }
 
-    /// Who asked for a merge, as they are now, with the pull request; nothing where they may not merge it any more.
+    /// Who asked for a merge, with their current rights, and the pull request; nothing if they may no longer merge it.
     async fn pull_request_asker(
         &self,
         wish: &MergeWish,
@@ -393,7 +393,7 @@ impl App {
         }
     }
 
-    /// A merge that did not work is tried again, as long as a window is open.
+    /// A failed merge is retried while a window is open.
     async fn pull_request_merge_failed(
         &self,
         id: PullRequestId,
@@ -406,7 +406,7 @@ impl App {
         self.pull_request_waits(id, before, &before.clone().waits(failed, next)).await
     }
 
-    /// What becomes of a merge that is not done now.
+    /// The next state of a merge that does not happen now.
     async fn pull_request_waits(
         &self,
         id: PullRequestId,
@@ -421,7 +421,7 @@ impl App {
     }
 }
 
-/// What a console does at this moment, nobody takes back.
+/// A merge that the console carries out now cannot be changed.
 fn check_not_begun(known: &PullRequest, now: DateTime<Utc>) -> Result<()> {
     if known.merging.waiting().is_some() && known.merging.is_begun(now) {
         return Err(Error::conflict("it is being merged at this moment: look at it again in a minute"));

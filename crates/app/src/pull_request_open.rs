@@ -1,5 +1,5 @@
-//! Opening pull requests with automations. What is asked is recorded before anything is done, and every step is written down before the
-//! next one begins: a console that ends anywhere goes on where it was, and makes one pull request.
+//! Opening pull requests with automations. The request is recorded first, and each step is recorded before the next one begins: a console
+//! that stops at any point resumes there, and opens exactly one pull request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,26 +52,26 @@ use crate::seal::Sealed;
 use crate::secret::random;
 use crate::user::UserSelector;
 
-/// How long whoever asks for a pull request waits until it is open.
+/// How long a request waits for its pull request to be open.
 const WAIT: Duration = Duration::from_secs(20);
-/// Files that are taken away of which a preview shows what was in them.
+/// Limit of deleted files whose content a preview shows.
 const MOST_GONE: usize = 100;
-/// Conflicts that the reason of a refusal names.
+/// Limit of conflicts in the reason of a refusal.
 const MOST_TOLD: usize = 50;
-/// How long a host is asked again before it is said that it does not do it.
+/// How long calls to a host are retried before the pull request fails.
 const PATIENCE: TimeDelta = TimeDelta::minutes(20);
 
-/// What somebody asks an automation for. It has no `Debug`: answers may be secret.
+/// A user's request to an automation. It has no `Debug`: answers may be secret.
 pub struct PullRequestAsk {
     /// The automation.
     pub automation: PrAutomationId,
     /// Another repository than the automation's.
     pub identifier: Option<String>,
-    /// The branch of the pull request, in place of one of its own.
+    /// The branch of the pull request, instead of a generated one.
     pub branch: Option<String>,
-    /// What is answered.
+    /// The answers.
     pub context: Map<String, Value>,
-    /// Asked once more with the same key, there is one pull request.
+    /// Idempotency key: a repeated request with the same key opens no second pull request.
     pub key: Option<IdempotencyKey>,
     /// Values of the Secret that the automation asks for.
     pub secrets: Map<String, Value>,
@@ -82,21 +82,21 @@ pub struct PullRequestAsk {
 pub struct PullRequestPreview {
     /// The repository.
     pub repository: String,
-    /// The branch that it would go to.
+    /// Its target branch.
     pub base: String,
-    /// The commit of that branch that was looked at.
+    /// The commit of that branch that it was computed from.
     pub commit: String,
     /// Title.
     pub title: String,
     /// Text.
     pub message: String,
-    /// What would change.
+    /// The files that would change.
     pub files: Vec<PreviewedFile>,
     /// Destinations whose condition does not hold.
     pub skipped: Vec<String>,
-    /// What a person should look at.
+    /// What a person should check.
     pub warnings: Vec<String>,
-    /// Of a change of what was generated: what a person has to settle, one line for each file. The warnings have them, too.
+    /// If generated files change: the conflicts that a person has to resolve, one line per file. The warnings include them.
     pub conflicts: Vec<String>,
 }
 
@@ -105,15 +105,15 @@ pub struct PullRequestPreview {
 pub struct PreviewedFile {
     /// Its path.
     pub path: String,
-    /// It would be new.
+    /// It would be created.
     pub is_new: bool,
-    /// It would be taken away.
+    /// It would be deleted.
     pub is_gone: bool,
     /// The difference, as `git diff` shows it.
     pub diff: String,
 }
 
-/// A pull request that is to be opened. It has no `Debug`: answers may be secret.
+/// A pull request to be opened. It has no `Debug`: answers may be secret.
 pub(crate) struct Begin {
     pub(crate) id: PullRequestId,
     pub(crate) repository: String,
@@ -121,13 +121,13 @@ pub(crate) struct Begin {
     pub(crate) branch: String,
     pub(crate) asked: Asked,
     pub(crate) ledger: PrLedger,
-    /// As the audit log calls it.
+    /// The name in the audit log.
     pub(crate) action: &'static str,
     pub(crate) key: Option<Keyed>,
     pub(crate) secret: Option<NewPrSecret>,
 }
 
-/// What was asked, allowed and checked.
+/// A request after authorisation and validation.
 pub(crate) struct Prepared {
     pub(crate) automation: Authorized<PrAutomation, CreatePr>,
     pub(crate) repository: String,
@@ -136,11 +136,11 @@ pub(crate) struct Prepared {
 }
 
 impl App {
-    /// Opens a pull request with an automation; needs the right to open some with it. It is recorded at once, and opened by a job: this waits
-    /// for that as long as people do, and answers with what is recorded then.
+    /// Opens a pull request with an automation; needs the right to create some with it. Records it at once; a job opens it. Waits for that
+    /// for a limited time, and returns the record.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where it cannot be opened; its record says the same.
+    /// [`Error::Conflict`] if it cannot be opened; its record has the same reason.
     pub async fn pull_request_create(
         &self,
         ctx: &OpCtx,
@@ -149,7 +149,7 @@ impl App {
     ) -> Result<PullRequest> {
         let key = Keyed::of(ctx, ask.key.as_ref(), &ask.whole())?;
         if key.is_some() {
-            // Whoever may not is told nothing of what was begun.
+            // A caller without the right learns nothing about earlier requests.
             let by = PrAutomationSelector::Id(ask.automation);
             self.authorized::<PrAutomation, CreatePr>(ctx, &by).await?;
             if let Some(again) = Box::pin(self.pull_request_again(ctx, key.as_ref(), wait)).await? {
@@ -188,7 +188,7 @@ impl App {
         Box::pin(self.pull_request_begun(ctx, &automation, begin, wait)).await
     }
 
-    /// Records a pull request that is to be opened, and waits for it as long as people do.
+    /// Records a pull request to be opened, and waits for it for a limited time.
     pub(crate) async fn pull_request_begun(
         &self,
         ctx: &OpCtx,
@@ -249,14 +249,14 @@ impl App {
         or_why_not(self.pull_request_awaited(begun).await?)
     }
 
-    /// What a pull request would change; needs the right to open one. Nothing is written.
+    /// What a pull request would change; needs the right to create one. Nothing is written.
     pub async fn pull_request_preview(&self, ctx: &OpCtx, ask: PullRequestAsk) -> Result<PullRequestPreview> {
         let Prepared { automation, repository, base, asked } =
             Box::pin(self.pull_request_prepared(ctx, &ask)).await?;
         Box::pin(self.pull_request_previewed(automation.links.connection_id, repository, base, &asked)).await
     }
 
-    /// What would change of what is asked for and allowed.
+    /// The changes of a request that is authorised and validated.
     pub(crate) async fn pull_request_previewed(
         &self,
         connection: ScmConnectionId,
@@ -267,12 +267,12 @@ impl App {
         let (_, host) = self.scm_host(connection).await?;
         let commit = host.head(&repository, &base).await?;
         let made = Box::pin(self.pull_request_made(&host, &repository, &commit, asked)).await?;
-        // What is so already may be changed all the same: that is recorded then.
+        // A change of an instance may leave all files as they are: then only its record changes.
         if asked.change.is_none() {
             made.check(&repository)?;
         }
         let Made { mut before, after, generated: _, conflicts } = made;
-        // Only its path was looked at of what is taken away.
+        // Deleted files were listed, but not read.
         let gone = after.changes.iter().filter(|(_, after)| after.is_none()).map(|(path, _)| path.clone());
         let gone: Vec<String> = gone.take(MOST_GONE).collect();
         let mut reads = Vec::new();
@@ -317,7 +317,7 @@ impl App {
         })
     }
 
-    /// Decides and checks: the right, the repository, the parts that are built, the answers.
+    /// Authorises and validates: the right, the repository, the rendered parts, the answers.
     pub(crate) async fn pull_request_prepared(&self, ctx: &OpCtx, ask: &PullRequestAsk) -> Result<Prepared> {
         let by = PrAutomationSelector::Id(ask.automation);
         let automation = self.authorized::<PrAutomation, CreatePr>(ctx, &by).await?;
@@ -352,12 +352,12 @@ impl App {
 
     /// The connection of an automation.
     pub(crate) async fn pull_request_connection(&self, id: ScmConnectionId) -> Result<ScmConnection> {
-        // Whoever may open pull requests need not see the connection.
+        // The right to create pull requests does not include the right to read the connection.
         self.get::<ScmConnection>(&self.system_ctx(), &ScmConnectionSelector::Id(id)).await
     }
 
-    /// Of the names that are answered those that exist: of clusters, projects, groups and users those that the caller may see; and those
-    /// that something has where a name has to be new, whoever may see that.
+    /// The answered names that exist: of clusters, projects, groups and users, those that the caller may see. For names that have to be
+    /// new, those that are taken, whether the caller may see them or not.
     pub(crate) async fn pull_request_known(
         &self,
         ctx: &OpCtx,
@@ -424,7 +424,7 @@ impl App {
         is_there(self.get::<Cluster>(ctx, &ClusterSelector::Handle(handle)).await)
     }
 
-    /// What is recorded once it is done, or once nobody waits any longer.
+    /// The record once it is open or failed, or once the wait ends.
     pub(crate) async fn pull_request_awaited(&self, begun: PullRequest) -> Result<PullRequest> {
         let until = tokio::time::Instant::now() + WAIT;
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(80));
@@ -437,7 +437,7 @@ impl App {
         }
     }
 
-    /// Goes on with opening one, from where it was.
+    /// Resumes opening one at its last recorded step.
     pub(crate) async fn pull_request_open(&self, id: PullRequestId) -> Result<(), JobFailure> {
         let Some(pending) = self.store.pull_request_pending(id).await? else { return Ok(()) };
         let PendingPullRequest { begun, mut work, asked } = pending;
@@ -478,7 +478,7 @@ impl App {
         let asked = Asked::from_json(&json)?;
         let (connection, host) = self.scm_host(begun.connection_id).await?;
         let HostPullRequest { repository, branch, labels, .. } = &begun.told;
-        // It may be another one's by now, or touch less.
+        // The repository may have moved to another project by now, or the connection may have lost access to it.
         target_allowed(begun.project_id, &connection, Some(repository))?;
         let made = Box::pin(self.pull_request_committed(begun, work, &host, &asked)).await?;
         let title = if made.after.title.is_empty() { &begun.told.title } else { &made.after.title };
@@ -492,7 +492,7 @@ impl App {
             title: title.clone(),
             body: format!("{}\n\n{marker}\n", made.after.message.trim_end()),
         };
-        // It may have been opened, and closed by somebody, before the console heard that it is there.
+        // It may have been opened, and closed by somebody, before the console learned that it exists.
         let before = if work.opening { host.find(repository, branch, &marker).await? } else { None };
         work.opening = true;
         self.pull_request_stepped(begun.id, work).await?;
@@ -501,7 +501,7 @@ impl App {
             None => host.open(repository, &new).await?,
         };
         let HostOpened { number, url, title: _, body, author, status, existed } = opened;
-        // One that was open already is this one only where it says what nobody else knows.
+        // One that was open already is ours only if it has the marker that nobody else knows.
         if existed && !body.contains(&marker) {
             return Err(Stop::Failed(format!(
                 "{author} has a pull request open for the branch {branch}: {url}. Name another branch"
@@ -521,7 +521,7 @@ impl App {
         Ok(PullRequestEnd::Opened { url: told.url, title: told.title, status })
     }
 
-    /// Has the changes on their branch, on top of the base as it is; made again once where that moves meanwhile.
+    /// Pushes the changes to their branch, on top of the base; computes them once more if the base moves meanwhile.
     async fn pull_request_committed(
         &self,
         begun: &PullRequest,
@@ -539,7 +539,7 @@ impl App {
                 self.pull_request_stepped(begun.id, work).await?;
                 head
             };
-            // Whether somebody has the branch is asked meanwhile.
+            // Checks at the same time whether the branch exists.
             let made = Box::pin(self.pull_request_made(host, repository, &parent, asked));
             let (made, taken) = join(made, host.head(repository, branch)).await;
             let made = made?;
@@ -556,7 +556,7 @@ impl App {
             };
             match taken {
                 Ok(head) => {
-                    // An attempt before this one may have made it, and not have learned so.
+                    // An earlier attempt may have pushed it, without learning that it succeeded.
                     let found = (head.as_str(), &commit);
                     if work.making && self.pull_request_found(begun, work, host, found).await? {
                         return Ok(made);
@@ -587,7 +587,7 @@ impl App {
                         work.base
                     )));
                 }
-                // It may be there because this attempt made it, and was not answered.
+                // It may exist because this attempt pushed it, and the answer was lost.
                 Err(error) if error.cause == HostCause::Conflict => {
                     if self.pull_request_conflict(begun, work, host, &commit).await? {
                         return Ok(made);
@@ -599,7 +599,7 @@ impl App {
         }
     }
 
-    /// Refuses what must not become a pull request, and notes for the ledger what is generated: the next step writes it down.
+    /// Refuses what must not become a pull request, and collects what is generated for its record: the next step writes it.
     async fn pull_request_checked(
         &self,
         begun: &PullRequest,
@@ -648,7 +648,7 @@ impl App {
     }
 }
 
-/// The branch that pull requests of an automation go to.
+/// The target branch of an automation's pull requests.
 pub(crate) fn base_of(spec: &PrAutomationSpec) -> String {
     spec.branch.clone().unwrap_or_else(|| "main".to_owned())
 }
@@ -668,13 +668,13 @@ fn message(made: &Made, name: &str) -> String {
     if message.is_empty() || message == title { title.to_owned() } else { format!("{title}\n\n{message}\n") }
 }
 
-/// What a pull request's text says of where it comes from. Nobody else knows it before it is open.
+/// The marker in a pull request's text that says where it comes from. Nobody else knows it before the pull request is open.
 fn marker(id: PullRequestId, seed: &str) -> String {
     let proof = hex::encode(Sha256::digest(format!("pull request {id} {seed}")));
     format!("<!-- plural-pull-request: {id} {} -->", &proof[..32])
 }
 
-/// What the seed of an instance is sealed for.
+/// The associated data of an instance's sealed seed.
 pub(crate) fn seed_context(id: PrInstanceId) -> String {
     format!("pr_instance:{id}:seed")
 }

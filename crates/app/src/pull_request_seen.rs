@@ -1,4 +1,4 @@
-//! What follows from a pull request that was read back from its host and is not what it was.
+//! Follow-up jobs of a pull request that changed when it was read back from its host.
 
 use plural_core::Result;
 use plural_core::pull_request::{PrStatus, PullRequest};
@@ -11,12 +11,12 @@ use crate::pull_request_governance::govern_job;
 use crate::stack_pull_request::PullAddress;
 
 impl App {
-    /// The jobs of what follows from a change, or from the first look at one: its head was not known before. They are enqueued in the
-    /// transaction that records `after`, or nothing is: this itself changes nothing.
+    /// The follow-up jobs of a change, or of the first read, before which its head was unknown. They are enqueued in the
+    /// transaction that records `after`; this function itself changes nothing.
     ///
-    /// It may be asked more than once about the same change, of one that was read twice at a time, and `before` may be older than what
-    /// is recorded: jobs have a key, and look themselves. Of `after`, whatever its author can edit is a claim: its title, its labels, and
-    /// [`plural_core::pull_request_life::PrLinks`] as far as they are believed.
+    /// It may be called more than once for the same change, after concurrent reads, and `before` may be older than the record: jobs have a
+    /// key, and read the current state. In `after`, everything that its author can edit is a claim: its title, its labels, and
+    /// [`plural_core::pull_request_life::PrLinks`] as far as they are trusted.
     pub(crate) fn pull_request_seen(before: &PullRequest, after: &PullRequest) -> Result<Vec<NewJob>> {
         let mut jobs = Vec::new();
         if after.told.status == PrStatus::Merged && before.told.status != PrStatus::Merged {
@@ -113,7 +113,7 @@ mod tests {
         assert!(is_planned(&unread, &one));
         assert!(!is_planned(&one, &one));
         assert!(is_planned(&one, &at(PrStatus::Open, Some("b2"))));
-        // What was planned of it ends.
+        // The plans of it end.
         let closed = at(PrStatus::Closed, Some("a1"));
         assert!(is_planned(&one, &closed));
         assert!(is_planned(&closed, &one));

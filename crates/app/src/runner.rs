@@ -1,5 +1,5 @@
-//! What the runners of other clients ask by name, in the words of the use cases of harness and agent. They say how far they are; what follows from
-//! that is the console's to say, as for its own harness.
+//! The requests of other clients' runners, mapped to the use cases of harness and agent. Runners report their status; the console decides
+//! the next step, as for its own harness.
 
 use bytes::Bytes;
 use plural_core::ids::{RunStepId, StackRunId};
@@ -18,32 +18,32 @@ use crate::harness::HarnessHandle;
 use crate::stack_run::PlanPart;
 use crate::stack_run_policy::RunnerFinds;
 
-/// How the Job of a run says that it is.
+/// The report of a run's Job.
 #[derive(Debug)]
 pub struct JobSays {
-    /// How far it is.
+    /// Its status.
     pub status: RunStatus,
-    /// What it planned.
+    /// Its plan.
     pub plan: Option<PlanSays>,
-    /// What it found of it.
+    /// Its findings.
     pub found: RunnerFinds,
-    /// Why it ended so, in words.
+    /// The reason of its end, in words.
     pub error: Option<String>,
-    /// The outputs, after an apply; absent where they were not read.
+    /// The outputs, after an apply; absent if they were not read.
     pub outputs: Option<Vec<OutputReport>>,
 }
 
-/// What a Job without a plan file planned.
+/// The plan of a Job without a plan file.
 #[derive(Debug)]
 pub struct PlanSays {
-    /// For people.
+    /// As text.
     pub text: String,
     /// As JSON.
     pub json: Option<Vec<u8>>,
 }
 
 impl App {
-    /// The run of a credential, as it stands now.
+    /// The current run of a credential.
     pub async fn runner_run(&self, by: &HarnessHandle) -> Result<StackRun> {
         self.stack_run_again(by.id()).await
     }
@@ -63,12 +63,12 @@ impl App {
         Ok(token.map(SecretString::from))
     }
 
-    /// A Job says that it runs, or that it failed or was cancelled. It does not say that it waits for people, or was a success.
+    /// A Job reports that it runs, failed or was cancelled. It cannot report that it waits for approval, or succeeded.
     pub async fn runner_says(&self, by: &HarnessHandle, says: JobSays) -> Result<StackRun> {
         let JobSays { status, plan, found, error, outputs: _ } = says;
         match status {
-            // With its input it is running; the input itself is at a door of its own. One that runs is not asked again whether its plan
-            // still counts: what it applies moves the state that the plan was made from.
+            // It is running once it has its input, which comes from another endpoint. A running Job is not asked again whether its plan
+            // is valid: its apply changes the state that the plan is based on.
             RunStatus::Running => {
                 if by.run().status == RunStatus::Pending {
                     self.harness_input(by).await?;
@@ -76,11 +76,11 @@ impl App {
                 self.runner_begins(by).await?;
                 self.runner_plans(by, plan).await?;
                 self.runner_finds(&self.runner_run(by).await?, found).await?;
-                // Said again, it is a sign of life.
+                // A repeated report counts as a heartbeat.
                 self.harness_beat(by).await?;
             }
             RunStatus::Failed | RunStatus::Cancelled => {
-                // Often it is what it found that makes it fail.
+                // Its findings are often the reason of its failure.
                 self.runner_found(by, found).await?;
                 self.harness_done(by, ended(by, status == RunStatus::Cancelled, error)).await?;
             }
@@ -94,8 +94,8 @@ impl App {
         self.runner_run(by).await
     }
 
-    /// Other clients' runners start a command also where nobody heard that they do. So what a Job may not do twice counts as begun with the Job:
-    /// where that is lost, no other takes its place.
+    /// Other clients' runners start commands even if the report of that is lost. So the steps that must not run twice count as begun with
+    /// the Job: if that is lost, no other replaces it.
     async fn runner_begins(&self, by: &HarnessHandle) -> Result<()> {
         let steps = self.store.stack_run_steps(by.id()).await?;
         let Some(first) = first_to_begin(by.run(), &steps) else { return Ok(()) };
@@ -104,7 +104,7 @@ impl App {
             .map(drop)
     }
 
-    /// A Job says how it ended. What follows is concluded as for the console's own harness.
+    /// A Job reports its end. The next step is decided as for the console's own harness.
     pub async fn runner_completes(&self, by: &HarnessHandle, says: JobSays) -> Result<StackRun> {
         let JobSays { status, plan, found, error, outputs } = says;
         match status {
@@ -132,11 +132,11 @@ impl App {
         self.runner_run(by).await
     }
 
-    /// What a Job found that says how it ended. It ends whatever comes of that.
+    /// Stores the findings of a Job that reports its end. A failure of that does not keep it from ending.
     async fn runner_found(&self, by: &HarnessHandle, found: RunnerFinds) -> Result<()> {
         let found = match by.phase() {
             RunPhase::Plan => found,
-            // The rest is of a plan, and that was judged.
+            // The other findings belong to a plan, which was checked.
             RunPhase::Apply => RunnerFinds { resources: found.resources, ..RunnerFinds::default() },
         };
         match self.runner_finds(by.run(), found).await {
@@ -149,7 +149,7 @@ impl App {
         }
     }
 
-    /// Keeps the plan of a Job whose tool has no plan file. Nobody says how much it would change: so it is never empty.
+    /// Stores the plan of a Job whose tool has no plan file. Its number of changes is unknown, so it never counts as empty.
     async fn runner_plans(&self, by: &HarnessHandle, plan: Option<PlanSays>) -> Result<()> {
         let Some(PlanSays { text, json }) = plan else { return Ok(()) };
         let run = self.runner_run(by).await?;
@@ -192,7 +192,7 @@ impl App {
         self.runner_step_of(by, step).await
     }
 
-    /// More of the log of a step, behind what is known of it.
+    /// Appends to the log of a step.
     pub async fn runner_logs(&self, by: &HarnessHandle, step: RunStepId, text: String) -> Result<()> {
         let index = self.runner_step_of(by, step).await?.index;
         let known = self.harness_log(by, index, 0, Bytes::new()).await?;
@@ -205,7 +205,7 @@ impl App {
         step.ok_or(Error::not_found("run step"))
     }
 
-    /// The runs that the agent's cluster is to have Jobs of.
+    /// The runs whose Jobs the agent's cluster should have.
     pub async fn agent_run_list(&self, agent: &AgentHandle, page: &PageRequest) -> Result<Page<StackRun>> {
         agent.check()?;
         self.store.stack_runs_of_cluster(agent.cluster_id(), page).await
@@ -224,7 +224,7 @@ impl App {
         self.store.stack_run_steps(run.id).await
     }
 
-    /// An agent says where the Job of a run is, or that it makes none. What it says of how far a Job is counts for nothing: the Job says that.
+    /// An agent reports the Job of a run, or that it creates none. Its report of the Job's status is ignored: the Job reports that.
     pub async fn agent_run_says(
         &self,
         agent: &AgentHandle,
@@ -256,17 +256,17 @@ impl App {
         self.agent_run_get(agent, id).await
     }
 
-    /// The handle of a Job, by the credential alone.
+    /// The handle of a Job, from its credential alone.
     ///
     /// # Errors
-    /// As [`App::harness_authenticate`].
+    /// Same as [`App::harness_authenticate`].
     pub async fn runner_authenticate(&self, token: &SecretString) -> Result<HarnessHandle> {
         let run = self.run_of_credential(token.expose_secret()).await?;
         self.harness_authenticate(token.expose_secret(), run).await
     }
 }
 
-/// A Job that did not do what it was made for.
+/// The refusal of a Job that did not do its work.
 fn ended(by: &HarnessHandle, cancelled: bool, error: Option<String>) -> RunReport {
     let changed = by.phase() == RunPhase::Apply;
     RunReport { succeeded: false, cancelled, error, changed, outputs: None, interrupted: false }

@@ -1,4 +1,4 @@
-//! Stacks: infrastructure that a tool keeps, and whose state the console holds.
+//! Stacks: infrastructure that a tool manages, and whose state the console holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,35 +46,35 @@ pub enum StackSelector {
     Name(String),
 }
 
-/// What becomes of what needs a stack that is deleted: stacks that depend on it, and services and contexts that import its outputs.
+/// How a deletion treats what needs the stack: stacks that depend on it, and services and contexts that import its outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dependents {
-    /// It is not deleted while there are any.
+    /// The deletion is refused while there are any.
     Refuse,
-    /// They are left without it: whoever may read a stack may depend on it, and has no say in whether it goes.
+    /// They lose the stack: any reader of a stack may depend on it, and has no say in whether it is deleted.
     Leave,
 }
 
 impl Dependents {
-    /// For a stack as it is. Of one that is being deleted that was decided when its deletion began, and nothing comes to need it since.
+    /// The setting for a stack in its current state. Once a deletion has begun, this was checked, and no new dependents can appear.
     #[must_use]
     pub const fn of(self, deleted_at: Option<DateTime<Utc>>) -> Self {
         if deleted_at.is_some() { Self::Leave } else { self }
     }
 }
 
-/// Which stacks of a list.
+/// Filter of a list of stacks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StackFilter {
     /// In this project.
     pub project_id: Option<ProjectId>,
     /// Name contains this.
     pub q: Option<String>,
-    /// Something else changed resources of it, or nothing that is known of did.
+    /// Whether it has drift: something else changed its resources.
     pub drifted: Option<bool>,
     /// With tags of these names and values.
     pub tags: BTreeMap<String, String>,
-    /// One tag is enough.
+    /// One matching tag is enough.
     pub any_tag: bool,
 }
 
@@ -91,7 +91,7 @@ impl Noun for Stack {
         Some(self.project_id)
     }
 
-    /// Besides people, the Jobs of its runs reach its state.
+    /// Besides users, the Jobs of its runs have access to its state.
     fn guarded_by(&self, scope: Scope) -> Scope {
         match scope {
             Scope::Chain(bindings) => Scope::Stack(self.id, bindings),
@@ -106,10 +106,10 @@ impl Bindable for Stack {
     }
 }
 
-/// Writing stacks; their state is written through [`crate::stack_state::StackStateStore`].
+/// Writes stacks; their state is written through [`crate::stack_state::StackStateStore`].
 #[async_trait]
 pub trait StackStore: Send + Sync + 'static {
-    /// A new stack with its policy; [`Error::Conflict`] for a name that another one has.
+    /// Creates a stack with its policy; [`Error::Conflict`] if another one has its name.
     async fn stack_create(
         &self,
         by: Audited<'_, Project, Write>,
@@ -117,9 +117,9 @@ pub trait StackStore: Send + Sync + 'static {
         inputs: &SealedInputs,
         grant: Option<&Grant>,
     ) -> Result<()>;
-    /// Changes a stack. What of its environment and files changes comes sealed in `inputs`, and not in the change; what is absent there
-    /// stays. Where its source, its spec or a part of `inputs` is given, whoever asks is the one who last changed what it is made of.
-    /// What follows is enqueued with it.
+    /// Updates a stack. Changes of its environment and files come sealed in `inputs`, and not in the change; absent parts stay
+    /// as they are. If a source, a spec or a part of `inputs` is given, the caller becomes the one who last changed its inputs.
+    /// Follow-up jobs are enqueued in the same transaction.
     async fn stack_update(
         &self,
         by: Audited<'_, Stack, Write>,
@@ -128,16 +128,17 @@ pub trait StackStore: Send + Sync + 'static {
         grant: Option<&Grant>,
         follows: &[NewJob],
     ) -> Result<()>;
-    /// How many of the stacks that a filter shows have each tag: the [`crate::cluster_facet::MOST_VALUES`] most frequent, the first first.
+    /// Number of stacks per tag, among those that match a filter: the [`crate::cluster_facet::MOST_VALUES`] most frequent tags, most
+    /// frequent first.
     async fn stack_tags(&self, visible: &Visibility, filter: &StackFilter) -> Result<Vec<TagCount>>;
     /// All pairs of a stack and one that it depends on.
     async fn stack_edges(&self) -> Result<Vec<(StackId, StackId)>>;
-    /// Says that a stack is to be destroyed and deleted, and makes the run that destroys it, at once: no run of another kind comes between
-    /// the two, and takes its place. The run is stored as by [`crate::stack_run::StackRunStore::stack_run_create`], and `made` has
-    /// its line of the audit log.
+    /// Marks a stack as being deleted, and creates the run that destroys it, in one transaction: no run of another kind can come in
+    /// between. Stores the run as [`crate::stack_run::StackRunStore::stack_run_create`] does; `made` has its
+    /// audit line.
     ///
     /// # Errors
-    /// [`Error::Conflict`] for a protected stack, for one that a run destroys already, and for one that others need, unless they are left.
+    /// [`Error::Conflict`] for a protected stack, for one that a run destroys already, and for one with dependents, unless they are left.
     async fn stack_destroy(
         &self,
         by: Audited<'_, Stack, Admin>,
@@ -145,11 +146,11 @@ pub trait StackStore: Send + Sync + 'static {
         run: &MadeRun,
         dependents: Dependents,
     ) -> Result<StackRun>;
-    /// Takes the deletion of a stack back; [`Error::Conflict`] while a run is to destroy it.
+    /// Reverts the deletion of a stack; [`Error::Conflict`] while a run is to destroy it.
     async fn stack_restore(&self, by: Audited<'_, Stack, Admin>) -> Result<()>;
-    /// Removes a stack with its policy and all versions of its state; [`Error::Conflict`] for a protected one, one whose state is
-    /// locked, one whose state has resources and is not the version `forget`, and one that others need, unless they are left: then they
-    /// depend on it and import it no more. What follows is enqueued with it.
+    /// Deletes a stack with its policy and all versions of its state; [`Error::Conflict`] if it is protected, if its state is
+    /// locked, if its state has resources and is not the version `forget`, and if it has dependents, unless they are left: then they
+    /// no longer depend on it or import it. Follow-up jobs are enqueued in the same transaction.
     async fn stack_delete(
         &self,
         by: Audited<'_, Stack, Admin>,
@@ -160,8 +161,8 @@ pub trait StackStore: Send + Sync + 'static {
 }
 
 impl App {
-    /// A new stack; needs write access to its project and to the cluster of its runs, read access to its repository, and admin access to the
-    /// project where it comes with bindings of its own.
+    /// Creates a stack; needs write access to its project and to the cluster of its runs, read access to its repository, and admin access
+    /// to the project if it comes with its own bindings.
     pub async fn stack_create(&self, ctx: &OpCtx, new: NewStack) -> Result<Stack> {
         let NewStack {
             name,
@@ -245,14 +246,14 @@ impl App {
         Ok(stack)
     }
 
-    /// How many of the stacks that a list with this filter shows have each tag: the most frequent, the first first. A stack has several:
-    /// what the filter says of tags holds here, too.
+    /// Number of stacks per tag, among those that match this filter: most frequent first. A stack can have several tags:
+    /// the filter's tags count here, too.
     pub async fn stack_tags(&self, ctx: &OpCtx, filter: &StackFilter) -> Result<Vec<TagCount>> {
         self.store.stack_tags(&visibility(ctx.actor())?, filter).await
     }
 
-    /// A changed stack; its bindings need admin access to it. Where what it is made of differs from before, and it is not paused, a run
-    /// begins.
+    /// Updates a stack; its bindings need admin access to it. If its inputs change, and it is not paused, a run
+    /// starts.
     pub async fn stack_update(&self, ctx: &OpCtx, id: StackId, change: &StackChange) -> Result<Stack> {
         let selector = StackSelector::Id(id);
         let grant = if change.bindings.is_empty() {
@@ -301,7 +302,7 @@ impl App {
         let acts = acts_as(source.or(stack.source.as_ref()), &after.job);
         let mut acts_as_another = acts.is_some() && acts != acts_as(stack.source.as_ref(), &before.job);
         if source.is_some() && stack.source.is_some() && !acts_as_another {
-            // An account that the project gives its stacks is another one in another cluster.
+            // The project's default service account is a different account in another cluster.
             let selector = ProjectSelector::Id(stack.project_id);
             let project = self.get::<Project>(&self.system_ctx(), &selector).await?;
             let said = self.stack_job_said(&project).await?;
@@ -344,11 +345,11 @@ impl App {
         if makes && stack.source.is_some() && !stack.paused {
             self.stack_has_room(id).await?;
         }
-        // Who changes a name needs no key.
+        // Renaming a stack needs no data key.
         let before = if makes { self.stack_inputs_of(&stack).await? } else { OpenInputs::default() };
         let after = before.changed(change)?;
         let change = after.beyond(&before, change);
-        // Whoever sends again what nobody shows, because they cannot compare it, writes nothing.
+        // A client cannot compare values that are never shown: if it sends the same ones again, nothing is written.
         let Some(change) = &change else { return self.get::<Stack>(ctx, &selector).await };
         if change.environment.is_some() || change.source.is_some() {
             let selector = ProjectSelector::Id(stack.project_id);
@@ -360,7 +361,7 @@ impl App {
         } else {
             SealedInputs::default()
         };
-        // What was not given is not written: somebody else may change it meanwhile.
+        // Only the given parts are written: somebody else may change the others meanwhile.
         let sealed = SealedInputs {
             environment: sealed.environment.filter(|_| change.environment.is_some()),
             files: sealed.files.filter(|_| change.files.is_some()),
@@ -383,7 +384,7 @@ impl App {
         self.get::<Stack>(ctx, &selector).await
     }
 
-    /// A change, with what is known of who saves what the stack takes from others.
+    /// The change, with the rights of its author on what the stack takes from others recorded.
     async fn stack_change_allowed(
         &self,
         ctx: &OpCtx,
@@ -400,9 +401,9 @@ impl App {
         Ok(change)
     }
 
-    /// Deletes a stack; needs admin access to it. One whose runs made something is destroyed first: a run begins, and the stack goes when
-    /// that has ended well. Of one without a source, whose tool runs elsewhere, and where `forget` names the version of the state of which
-    /// somebody has decided that, only the record goes.
+    /// Deletes a stack; needs admin access to it. If its runs created resources, a run destroys them first, and the stack is deleted when
+    /// that run succeeds. Only the record is deleted if it has no source, because its tool runs elsewhere, or if `forget` names the version
+    /// of the state whose resources a user has decided to forget.
     pub async fn stack_delete(
         &self,
         ctx: &OpCtx,
@@ -428,7 +429,7 @@ impl App {
             self.check_unimported(ctx, &stack).await?;
         }
         let writable = self.authorized::<Stack, Write>(ctx, &selector).await?;
-        // First: of a stack that cannot be destroyed nothing is said.
+        // Before the stack is marked: one that cannot be destroyed must not be.
         let new = NewRun { kind: RunKind::Destroy, trigger: RunTrigger::Manual };
         let made = Box::pin(self.stack_run_made(ctx, &writable, new)).await.map_err(|error| match error {
             Error::Invalid { field, reason } => {
@@ -441,8 +442,8 @@ impl App {
         self.get::<Stack>(ctx, &selector).await
     }
 
-    /// Removes a stack with all versions of its state and its runs; needs admin access to it. What it made stays where it is, and nothing
-    /// knows of it any more: `forget` names the version of the state of which somebody has decided that.
+    /// Deletes a stack with all versions of its state and its runs; needs admin access to it. Its resources stay, and nothing manages
+    /// them any more: `forget` names the version of the state for which a user has decided that.
     pub async fn stack_detach(
         &self,
         ctx: &OpCtx,
@@ -466,12 +467,12 @@ impl App {
         let left: Vec<StackId> = self.stacks_graph().await?.downstream(id).collect();
         let follows = FollowGone::of(id, &left)?;
         self.store.stack_delete(stack.audited(ctx, "stack.delete"), forget, dependents, &follows).await?;
-        // Each says what it has lost. What fails of that is logged: the stack is gone all the same.
+        // Each records what it has lost. A failure is logged there: the stack is deleted in any case.
         self.dependents_follow(left, None).await.ok();
         Ok(stack.into_inner())
     }
 
-    /// Takes the deletion of a stack back, as long as its destruction has not begun; needs admin access to it.
+    /// Reverts the deletion of a stack, if its destruction has not begun; needs admin access to it.
     pub async fn stack_restore(&self, ctx: &OpCtx, id: StackId) -> Result<Stack> {
         let selector = StackSelector::Id(id);
         let stack = self.authorized::<Stack, Admin>(ctx, &selector).await?;
@@ -503,7 +504,7 @@ impl App {
         self.get::<Stack>(ctx, &selector).await
     }
 
-    /// Refuses a source that the caller may not use, or that the project's stacks may not be read from.
+    /// Refuses a source that the caller may not use, or that the project's limits exclude.
     async fn stack_source_allowed(&self, ctx: &OpCtx, project: &Project, source: &StackSource) -> Result<()> {
         let StackSource { repository_id, git: _, cluster_id } = source;
         let repository =
@@ -512,7 +513,7 @@ impl App {
         if let Some(problem) = stack_limits(project).problem(&repository.url.to_string()) {
             return Err(Error::forbidden(problem));
         }
-        // Whatever its Jobs do, they do there.
+        // Its Jobs can do anything in that cluster.
         let cluster = self.authorized::<Cluster, Write>(ctx, &ClusterSelector::Id(*cluster_id)).await;
         let cluster = cluster.map_err(|error| error.named_in("attributes.clusterId"))?;
         if cluster.deleted_at.is_some() {
@@ -521,7 +522,7 @@ impl App {
         Ok(())
     }
 
-    /// Commands that waited for people, by themselves or by a definition, wait no more.
+    /// Whether commands that waited for approval, by themselves or by a definition, no longer do.
     async fn stack_asks_less(&self, spec: &StackSpec, was: &StackSpec) -> Result<bool> {
         if (&spec.commands, &spec.delete_commands, spec.definition_id)
             == (&was.commands, &was.delete_commands, was.definition_id)
@@ -532,7 +533,7 @@ impl App {
         Ok(self.stack_spec_defined(spec).await?.asks_less_than(&was))
     }
 
-    /// Whoever writes a stack does not decide that fewer people agree to its plans: they could apply their own at once.
+    /// Writers of a stack cannot loosen the approval of its plans: they could apply their own at once.
     async fn stack_approval_allowed(&self, ctx: &OpCtx, id: StackId) -> Result<()> {
         match self.authorized::<Stack, Admin>(ctx, &StackSelector::Id(id)).await {
             Ok(_) => Ok(()),
@@ -543,7 +544,7 @@ impl App {
         }
     }
 
-    /// Whoever writes a stack does not decide as whom its Jobs act: the namespace of runs has the accounts of other projects, too.
+    /// Writers of a stack cannot choose the service account of its Jobs: the namespace of runs has accounts of other projects, too.
     async fn stack_account_allowed(&self, ctx: &OpCtx, project: ProjectId) -> Result<()> {
         match self.authorized::<Project, Admin>(ctx, &ProjectSelector::Id(project)).await {
             Ok(_) => Ok(()),
@@ -555,7 +556,7 @@ impl App {
         }
     }
 
-    /// Has the repository of a stack looked at soon, and not only with its next fetch.
+    /// Polls the repository of a stack soon, instead of with its next fetch.
     fn stack_kicks(&self, stack: &Stack) {
         if let Some(source) = stack.source.as_ref().filter(|_| !stack.paused) {
             self.repositories.kick(BTreeSet::from([source.repository_id]));
@@ -563,15 +564,15 @@ impl App {
     }
 }
 
-/// An account of Jobs: in which cluster and namespace it is, and its name.
+/// A service account of Jobs: its cluster and namespace, and its name.
 type JobAccount<'a> = (Option<ClusterId>, (Option<&'a str>, &'a str));
 
-/// As whom the Jobs of a stack act, where somebody named an account.
+/// The service account of the Jobs of a stack, if one is named.
 fn acts_as<'a>(source: Option<&StackSource>, job: &'a JobSpec) -> Option<JobAccount<'a>> {
     Some((source.map(|source| source.cluster_id), job.account()?))
 }
 
-/// Refuses what no run could be made of: said with the change, and not when a commit comes.
+/// Refuses a spec that no run could use: with the change itself, and not when a commit arrives.
 fn check_runs(tool: StackTool, spec: &StackSpec) -> Result<()> {
     if spec.drift.as_ref().is_some_and(|drift| drift.crontab.is_some()) {
         steps(tool, spec, RunKind::Drift, RunPhase::Plan)?;
@@ -579,7 +580,7 @@ fn check_runs(tool: StackTool, spec: &StackSpec) -> Result<()> {
     RunPhase::ALL.into_iter().try_for_each(|phase| steps(tool, spec, RunKind::Apply, phase).map(drop))
 }
 
-/// From where the stacks of a project may be read: from where its services may.
+/// The repositories that stacks of a project may read: the same as for its services.
 pub(crate) fn stack_limits(project: &Project) -> SourceLimits {
     SourceLimits {
         project: project.name.to_string(),
@@ -588,7 +589,7 @@ pub(crate) fn stack_limits(project: &Project) -> SourceLimits {
     }
 }
 
-/// Why a state is not given up.
+/// The refusal to forget a state.
 pub fn forgets(resources: Option<u64>, serial: u64, version: StateVersionId) -> Error {
     let what = match resources {
         Some(1) => "has 1 resource".to_owned(),

@@ -1,4 +1,4 @@
-//! What stacks take from each other: who may say so, what a run waits for, what goes into it, and what runs because of it.
+//! Dependencies between stacks: who may declare them, what a run waits for, what goes into it, and which runs they trigger.
 
 use std::collections::{HashMap, HashSet};
 
@@ -29,24 +29,24 @@ use crate::stack_run_turns::Proof;
 
 /// The attribute.
 const FIELD: &str = "attributes.dependencies";
-/// Stacks that are read at once.
+/// Stacks that are read per batch.
 const AT_ONCE: usize = 500;
-/// Bytes of all values that a run takes: they are kept with it, as its variables are.
+/// Limit of the bytes of all values that a run takes: they are stored with it, like its variables.
 const MAX_TAKEN: usize = 256 << 10;
-/// Names of one refusal.
+/// Limit of names in a refusal.
 const TOLD: usize = 10;
 
-/// Stacks and what they take from each other, as far as the caller may read both.
+/// Stacks and their dependencies, as far as the caller may read both ends.
 #[derive(Debug)]
 pub struct ReadableGraph {
-    /// All that depend on others, or that others depend on; those that others depend on first.
+    /// All stacks with a dependency or a dependent; dependencies come first.
     pub stacks: Vec<Stack>,
-    /// A stack, and one that it depends on.
+    /// Pairs of a stack and one that it depends on.
     pub edges: Vec<(StackId, StackId)>,
 }
 
 impl App {
-    /// The stacks that depend on each other, as far as the caller may read them.
+    /// The dependencies between stacks, as far as the caller may read them.
     pub async fn stack_graph(&self, ctx: &OpCtx) -> Result<ReadableGraph> {
         plural_core::access::visibility(ctx.actor())?;
         let graph = self.stacks_graph().await?;
@@ -60,7 +60,7 @@ impl App {
         Ok(ReadableGraph { stacks: graph.upstream_first(found, |stack| stack.id), edges })
     }
 
-    /// The stacks that depend on one by themselves, by name, as far as the caller may read them.
+    /// The direct dependents of a stack, by name, as far as the caller may read them.
     pub async fn stack_dependents(&self, ctx: &OpCtx, id: StackId) -> Result<Vec<Stack>> {
         let stack = self.authorized::<Stack, Read>(ctx, &StackSelector::Id(id)).await?;
         let ids = self.stacks_graph().await?.downstream(stack.id).collect();
@@ -69,7 +69,7 @@ impl App {
         Ok(found)
     }
 
-    /// Which stacks depend on which: all of them.
+    /// The graph of all dependencies.
     pub(crate) async fn stacks_graph(&self) -> Result<StackGraph> {
         Ok(self.store.stack_edges().await?.into_iter().collect())
     }
@@ -83,11 +83,11 @@ impl App {
         Ok(found)
     }
 
-    /// What a stack may take from others: whoever saves that may read these, and their state where what is taken is sensitive. What stays
-    /// as it is needs nothing.
+    /// Checks what a stack may take from others: whoever saves it may read these, and their state if an output is sensitive. Unchanged
+    /// dependencies need no rights.
     ///
     /// # Errors
-    /// [`Error::Conflict`], with the way, where stacks would depend on each other.
+    /// [`Error::Conflict`], with the path, if the dependencies would form a cycle.
     pub(crate) async fn stack_dependencies_allowed(
         &self,
         ctx: &OpCtx,
@@ -102,7 +102,7 @@ impl App {
             }
             let kept = was.iter().find(|was| was.stack_id == *stack_id && was.outputs == *outputs);
             if let Some(kept) = kept {
-                // With what was judged of whoever gave it: who changes something else beside it does not vouch for it.
+                // With the recorded rights of their author: a user who changes something else does not vouch for them.
                 allowed.push(kept.clone());
                 continue;
             }
@@ -154,7 +154,7 @@ impl App {
         Ok(allowed)
     }
 
-    /// Refuses to take a stack away while others depend on it, with the order in which they go.
+    /// Refuses to delete a stack while others depend on it, and names the order of deletion.
     pub(crate) async fn stack_is_free(&self, ctx: &OpCtx, stack: &Stack) -> Result<()> {
         let graph = self.stacks_graph().await?;
         let ids: Vec<StackId> = graph.descendants(stack.id).into_iter().collect();
@@ -164,7 +164,7 @@ impl App {
         Err(self.refusal(ctx, &graph, stack, ids, "delete").await?)
     }
 
-    /// Refuses to destroy what a stack made while others that depend on it have something.
+    /// Refuses to destroy the resources of a stack while its dependents have any.
     pub(crate) async fn stack_is_unneeded(&self, ctx: &OpCtx, stack: &Stack) -> Result<()> {
         let graph = self.stacks_graph().await?;
         let system = self.system_ctx();
@@ -185,7 +185,7 @@ impl App {
         Err(self.refusal(ctx, &graph, stack, needed, "destroy").await?)
     }
 
-    /// Something of a stack was applied, and not destroyed since, or is about to be.
+    /// Whether a stack has applied resources that were not destroyed since, or is about to apply some.
     async fn stack_has_something(&self, stack: &Stack) -> Result<bool> {
         let newest = self.store.stack_run_newest(stack.id).await?;
         let is_destroyed = newest.as_ref().is_some_and(has_destroyed);
@@ -221,7 +221,7 @@ impl App {
         )))
     }
 
-    /// What a stack takes from others now, or in words why it cannot. `is_strict`: what is not there is missed, and not left out.
+    /// What a stack takes from others now, or why it cannot, in words. With `is_strict`, a missing output is an error, and is not left out.
     async fn upstream_values(
         &self,
         dependencies: &[StackDependency],
@@ -273,18 +273,18 @@ impl App {
         Ok(Ok(values))
     }
 
-    /// Only the installation can make the digest: values may be short.
+    /// Only the installation can compute the digest: values may be short.
     fn values_digest(&self, values: &[TakenValue]) -> Result<String> {
         let all: Vec<_> =
             values.iter().map(|TakenValue { name, value, secret }| (name, value, secret)).collect();
-        // The cause could hold a part of a value.
+        // The cause could contain a part of a value.
         let json = serde_json::to_vec(&all)
             .map_err(|_| Error::internal("writing what a stack takes from others", "it has no JSON"))?;
         Ok(hex::encode(self.sealer.tag(&format!("stack upstream {}", hex::encode(Sha256::digest(&json))))))
     }
 
-    /// What of a stack goes into a run now, besides its code, with what it takes from others; or in words why it cannot. `answered` is what
-    /// somebody answered who started commands.
+    /// The inputs of a run now, besides its code, with what it takes from other stacks; or in words why it cannot. `answered` are the
+    /// answers of a user who started commands.
     pub(crate) async fn stack_taking(
         &self,
         stack: &Stack,
@@ -300,8 +300,8 @@ impl App {
         Ok(Ok((spec, inputs)))
     }
 
-    /// A run whose code may be put together: it waits for no other stack, and what it takes from them is in it. None where it waits, or
-    /// ended.
+    /// A run whose code may be prepared: it waits for no other stack, and has everything that it takes from them. `None` if it waits, or
+    /// has ended.
     pub(crate) async fn run_settled(&self, run: StackRun) -> Result<Option<StackRun>> {
         if !run.is_held() {
             return Ok(Some(run));
@@ -346,7 +346,7 @@ impl App {
         let sealed = self.run_inputs_sealed(run.project_id, run.id, &inputs).await?;
         let settled = self.store.stack_run_settle(run.id, &snapshot, &sealed).await?;
         if settled.is_some() && run.kind == RunKind::Apply {
-            // What became other between the look and the write made no run: this one waited.
+            // A change between the read and the write triggered no run: this one was waiting.
             self.dependent_follows(run.stack_id, None).await?;
         }
         Ok(settled)
@@ -358,7 +358,7 @@ impl App {
         Ok(None)
     }
 
-    /// One that is not there was deleted: others are left without it, or no longer depend on it.
+    /// A missing one was deleted: its dependents lost it, or no longer depend on it.
     async fn stack_is_there(&self, id: StackId) -> Result<bool> {
         match self.get::<Stack>(&self.system_ctx(), &StackSelector::Id(id)).await {
             Ok(_) => Ok(true),
@@ -367,7 +367,7 @@ impl App {
         }
     }
 
-    /// Whether a run goes on, by what it depends on, also through others.
+    /// Whether a run may proceed, by its direct and indirect dependencies.
     async fn run_hold(&self, run: &StackRun) -> Result<Hold> {
         let system = self.system_ctx();
         let direct: HashSet<StackId> =
@@ -380,7 +380,7 @@ impl App {
         let stacks: HashMap<StackId, Stack> = self.get_many::<Stack>(&system, &all).await?;
         let mut found = Vec::with_capacity(stacks.len());
         for id in graph.upstream_first(all, |id| *id) {
-            // A dependency that the stack no longer has may be gone.
+            // A former dependency may have been deleted.
             let Some(stack) = stacks.get(&id) else { continue };
             let newest = self.store.stack_run_newest(id).await?;
             found.push((stack, stand_in(id), direct.contains(&id), newest));
@@ -390,7 +390,7 @@ impl App {
             .map(|(stack, name, is_direct, newest)| UpstreamNow {
                 name,
                 is_direct: *is_direct,
-                // One whose tool runs elsewhere gives no outputs, and is never applied by a run.
+                // A stack whose tool runs elsewhere has no outputs, and no run applies it.
                 is_applied: stack.last_successful_at.is_some() && !newest.as_ref().is_some_and(has_destroyed),
                 newest: newest.as_ref(),
             })
@@ -398,17 +398,17 @@ impl App {
         Ok(hold(run.created_at, &now))
     }
 
-    /// A run of a stack is over: those that wait for it go on, and those that take other outputs of it by now get a run.
+    /// After the end of a run: runs that wait for its stack proceed, and dependents whose inputs changed get a run.
     pub(crate) async fn stack_followed(&self, stack: StackId, run: StackRunId) -> Result<()> {
         let graph = self.stacks_graph().await?;
         let direct: Vec<StackId> =
             match self.get::<Stack>(&self.system_ctx(), &StackSelector::Id(stack)).await {
                 Ok(stack) if stack.deleted_at.is_none() => graph.downstream(stack.id).collect(),
-                // Those that it leaves follow when it is gone, and not twice.
+                // Dependents that lose it are handled once it is deleted, and not twice.
                 Ok(_) | Err(Error::NotFound { .. }) => Vec::new(),
                 Err(error) => return Err(error),
             };
-        // Those first that others of them wait for.
+        // Dependencies first.
         let followed = self.dependents_follow(graph.upstream_first(direct, |id| *id), Some(run)).await;
         let mut held = Vec::new();
         for dependent in graph.descendants(stack) {
@@ -423,7 +423,7 @@ impl App {
         followed
     }
 
-    /// Makes runs of those of these stacks that take other values by now. What one of them fails with does not hold up the others.
+    /// Creates runs of those of these stacks whose inputs changed. A failure of one does not delay the others.
     pub(crate) async fn dependents_follow(
         &self,
         dependents: Vec<StackId>,
@@ -440,8 +440,8 @@ impl App {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Makes a run of a stack that takes other values by now than its newest run did. Nothing of one that has no run yet, is paused, deleted
-    /// or destroyed, or whose newest run still waits and takes what there is then.
+    /// Creates a run of a stack whose inputs differ from those of its newest run. Does nothing if it has no run yet, is paused, deleted
+    /// or destroyed, or if its newest run still waits and will read the inputs later.
     async fn dependent_follows(&self, id: StackId, by: Option<StackRunId>) -> Result<()> {
         let system = self.system_ctx();
         let stack = match self.authorized::<Stack, Write>(&system, &StackSelector::Id(id)).await {
@@ -453,7 +453,7 @@ impl App {
             return Ok(());
         }
         let Some(newest) = self.store.stack_run_newest(id).await? else { return Ok(()) };
-        // What ended before anybody agreed to it has destroyed nothing: the stack is there, of whatever it took before that.
+        // A destruction that ended without an apply has destroyed nothing: the resources are based on the inputs before it.
         let is_void = newest.kind == RunKind::Destroy
             && newest.status == RunStatus::Cancelled
             && newest.phase == RunPhase::Plan;
@@ -464,7 +464,7 @@ impl App {
         let taken = upstream.and_then(|upstream| upstream.digest.as_ref());
         match self.upstream_values(&stack.spec.dependencies, true).await? {
             Ok(values) if taken == Some(&self.values_digest(&values)?) => return Ok(()),
-            // It was said, and nothing is other since.
+            // It was recorded, and nothing has changed since.
             Err(why) if newest.error.as_ref() == Some(&why) => return Ok(()),
             Ok(_) | Err(_) => {}
         }
@@ -490,7 +490,7 @@ impl App {
     }
 }
 
-/// Nothing is left of what the stack made.
+/// Whether all resources of the stack are destroyed.
 fn has_destroyed(run: &StackRun) -> bool {
     run.kind == RunKind::Destroy && run.status == RunStatus::Successful
 }

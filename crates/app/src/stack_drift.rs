@@ -1,4 +1,4 @@
-//! Drift of stacks: what looks found, kept sealed beside the address of each resource, and told to those who may read the stack.
+//! Drift of stacks: the findings of drift detection, stored sealed beside the address of each resource, for readers of the stack.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -23,48 +23,48 @@ use crate::stack::StackSelector;
 use crate::stack_run::{PlanPart, RunMove};
 use crate::stack_run_turns::Proof;
 
-/// All that a look found.
+/// The findings of one drift detection.
 #[derive(Debug, Clone, Default)]
 pub struct DriftWrite {
     /// The resources, each address once.
     pub resources: Vec<SealedResource>,
-    /// Further resources, of which nothing is kept.
+    /// Number of further resources, which are not stored.
     pub left_out: u64,
 }
 
-/// A resource that drifted, as it is stored.
+/// A drifted resource to be stored.
 #[derive(Debug, Clone)]
 pub struct SealedResource {
     /// Its address in the code.
     pub address: String,
     /// Its type.
     pub kind: String,
-    /// What of the tool keeps it.
+    /// Its provider.
     pub provider: String,
     /// What happened to it.
     pub action: DriftAction,
-    /// Fields that differ and are not in `content`.
+    /// Number of fields that differ and are not in `content`.
     pub left_out: u64,
     /// `[address, fields]` as JSON, sealed for `stack_drift:STACK_ID`.
     pub content: Sealed,
 }
 
-/// The same, as it was stored.
+/// A drifted resource as it was stored.
 #[derive(Debug, Clone)]
 pub struct StoredDrift {
     /// Id.
     pub id: StackDriftId,
-    /// Of this stack.
+    /// The stack.
     pub stack_id: StackId,
-    /// What is known of it.
+    /// The resource.
     pub resource: SealedResource,
-    /// The run that found it last.
+    /// The last run that found it.
     pub run_id: StackRunId,
     /// The number of that run.
     pub run: u64,
-    /// When it was found first.
+    /// When it was first found.
     pub first_seen_at: DateTime<Utc>,
-    /// When it was found last.
+    /// When it was last found.
     pub last_seen_at: DateTime<Utc>,
 }
 
@@ -77,7 +77,7 @@ impl Keyed for StoredDrift {
 /// Drift of stacks. It is written with the end of the run that found it: [`RunMove::drift`].
 #[async_trait]
 pub trait StackDriftStore: Send + Sync + 'static {
-    /// The resources of a stack that drifted, in the order in which they were found first.
+    /// The drifted resources of a stack, in the order in which they were first found.
     async fn stack_drift(
         &self,
         stack: &Authorized<Stack, Read>,
@@ -86,7 +86,7 @@ pub trait StackDriftStore: Send + Sync + 'static {
 }
 
 impl App {
-    /// The resources of a stack that something other than its tool changed, as the last good look found them.
+    /// The resources of a stack that something other than its tool changed, as of the last successful detection.
     pub async fn stack_drift(
         &self,
         ctx: &OpCtx,
@@ -102,7 +102,7 @@ impl App {
         Ok(Page { edges: opened, has_next_page, has_previous_page })
     }
 
-    /// The Job of a look has ended. What it found is there from the same moment on as its end.
+    /// The end of a drift detection's Job. Its findings become visible in the same transaction.
     pub(crate) async fn drift_done(
         &self,
         actor: &Actor,
@@ -116,7 +116,7 @@ impl App {
         }
         let found = match self.drift_found(run).await {
             Ok(found) => found,
-            // What was uploaded says nothing, and never will.
+            // The uploaded plan is invalid, and a retry would not help.
             Err(Error::Conflict { reason }) => {
                 let told = format!("{reason}: nothing is known of drift");
                 let turn = Turn::Over(RunStatus::Failed, Some(told));
@@ -139,7 +139,7 @@ impl App {
         Ok(Some(run))
     }
 
-    /// What the plan of a look says.
+    /// The drift in the plan of a detection.
     async fn drift_found(&self, run: &StackRun) -> Result<DriftWrite> {
         let found = {
             // All of it is in memory, and takes many times as much as a value.
@@ -163,7 +163,7 @@ impl App {
         let mut sealed = Vec::with_capacity(resources.len());
         for resource in resources {
             let DriftedResource { address, kind, provider, action, fields, left_out } = resource;
-            // The cause could hold a part of a value.
+            // The cause could contain a part of a value.
             let content = serde_json::to_vec(&(&address, &fields))
                 .map_err(|_| Error::internal("sealing what drifted", "it has no JSON"))?;
             let content = sealing.seal(&context, &content)?;
@@ -177,7 +177,7 @@ impl App {
         let SealedResource { address, kind, provider, action, left_out, content } = resource;
         let opened = self.sealer.open(&drift_context(stack_id), &content).await?;
         let failed = |why: &'static str| Error::internal("opening what drifted", why);
-        // The cause would hold a part of it.
+        // The cause would contain a part of it.
         let (sealed, fields): (String, Vec<DriftField>) =
             serde_json::from_slice(&opened).map_err(|_| failed("it is no address with fields"))?;
         if sealed != address {
@@ -188,7 +188,7 @@ impl App {
     }
 }
 
-/// What fields of a stack's drift are sealed for.
+/// The associated data of sealed fields of a stack's drift.
 fn drift_context(stack: StackId) -> String {
     format!("stack_drift:{stack}")
 }

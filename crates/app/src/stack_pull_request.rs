@@ -1,4 +1,4 @@
-//! Plans of stacks on pull requests: a run for each stack that one reaches, at its head commit, and the release of commits of forks.
+//! Plans of stacks on pull requests: a run for each affected stack, at the head commit, and the release of commits from forks.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -32,34 +32,34 @@ use crate::stack::StackSelector;
 use crate::stack_inputs::OpenInputs;
 use crate::stack_run::{MadeRun, NewRun, RunMove, user_of};
 
-/// Plans of pull requests of one stack that are under way at once: whoever opens many holds up nobody else.
+/// Limit of concurrent plans of pull requests per stack: a user who opens many delays nobody else.
 const MAX_PULLS: usize = 20;
-/// Checks of commits of forks beside them: whoever forks the repository keeps no plan from those who may push to it.
+/// Separate limit of concurrent checks of commits from forks: they never delay a plan from someone who may push to the repository.
 const MAX_CHECKS: usize = 5;
-/// Letters of a title that are kept.
+/// Limit of a title, in characters.
 const MAX_TITLE: usize = 200;
-/// Connections of one page.
+/// Connections per page.
 const CONNECTIONS: i64 = 100;
 
-/// Which pull request, and through which connection its host is asked and told.
+/// A pull request, and the connection to its host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullAddress {
     /// The connection.
     pub connection_id: ScmConnectionId,
     /// The repository, as `acme/infra`.
     pub repository: String,
-    /// Its number there.
+    /// Its number in the repository.
     pub number: u64,
 }
 
 impl PullAddress {
-    /// That of what a run plans.
+    /// The address of the pull request that a run plans.
     pub fn of(pull: &RunPullRequest) -> Self {
         let RunPullRequest { connection_id, repository, number, .. } = pull;
         Self { connection_id: *connection_id, repository: repository.clone(), number: *number }
     }
 
-    /// What tells one from all others, in a key.
+    /// Its unique key.
     pub(crate) fn key(&self) -> String {
         let Self { connection_id, repository, number } = self;
         format!("{connection_id}:{}:{number}", repository.to_lowercase())
@@ -69,38 +69,38 @@ impl PullAddress {
 /// A repository that stacks of a project follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackRepository {
-    /// Which repository.
+    /// The repository.
     pub id: RepositoryId,
     /// The project of the stacks.
     pub project_id: ProjectId,
-    /// The connection through which their pull requests are planned, where they name one.
+    /// The connection that the stacks name for their pull requests, if any.
     pub connection_id: Option<ScmConnectionId>,
-    /// What tells the repository from others, as [`plural_core::repository::RepositoryUrl::identity`] says it.
+    /// The identity of the repository, as of [`plural_core::repository::RepositoryUrl::identity`].
     pub identity: String,
 }
 
 impl StackRepository {
-    /// Whether a connection is one of these stacks: the one that they name, or else one of their project, or of the whole installation.
+    /// Whether these stacks use a connection: the one that they name, or else one of their project or of the whole installation.
     pub(crate) fn is_of(&self, connection: &ScmConnection) -> bool {
         connection.project_id.is_none_or(|project| project == self.project_id)
             && self.connection_id.is_none_or(|id| id == connection.id)
     }
 }
 
-/// Pull requests that reach stacks.
+/// Pull requests that affect stacks.
 #[async_trait]
 pub trait StackPullRequestStore: Send + Sync + 'static {
-    /// The stacks that a pull request reaches, as they were seen last, oldest first.
+    /// The stacks that a pull request affected when it was last read, oldest first.
     async fn stack_pull_requests(&self, pull: &PullAddress) -> Result<Vec<StackPullRequest>>;
-    /// The repositories that stacks follow, each once for each project whose stacks do, and each connection that these name: not of paused
-    /// stacks, nor of deleted ones.
+    /// The repositories that stacks follow, once per project and named connection. Paused and deleted stacks
+    /// do not count.
     async fn stack_repositories(&self) -> Result<Vec<StackRepository>>;
-    /// The numbers of those of a repository that reach some stack, as they were seen last.
+    /// The numbers of pull requests of a repository that affected a stack when they were last read.
     async fn stack_pull_numbers(&self, connection: ScmConnectionId, repository: &str) -> Result<Vec<u64>>;
-    /// The open pull requests that reach a stack, oldest first.
+    /// The open pull requests that affect a stack, oldest first.
     async fn stack_pull_requests_of(&self, stack: StackId) -> Result<Vec<StackPullRequest>>;
-    /// A pull request reaches a stack at this head: in the place of what was known of it there, together with its run where there is one,
-    /// and with the job that tells its host. Who released what stays.
+    /// Records that a pull request affects a stack at this head, replacing its earlier record, together with its run, if there is one, and
+    /// the job that publishes its status at the host. A release stays.
     async fn stack_pull_request_put(
         &self,
         by: Audited<'_, Stack, Write>,
@@ -108,33 +108,33 @@ pub trait StackPullRequestStore: Send + Sync + 'static {
         run: Option<&MadeRun>,
         tell: &NewJob,
     ) -> Result<Option<StackRun>>;
-    /// It reaches the stack no more, or is not open any more.
+    /// Deletes the record: it no longer affects the stack, or is closed.
     async fn stack_pull_request_forget(
         &self,
         id: StackPullRequestId,
         tell: Option<&NewJob>,
         at: DateTime<Utc>,
     ) -> Result<()>;
-    /// Somebody lets a commit of it be planned. [`Error::Conflict`] where its head is another one by now.
+    /// Releases a commit of it to be planned. [`Error::Conflict`] if its head is another one by now.
     async fn stack_pull_request_release(
         &self,
         by: Audited<'_, Stack, Approve>,
         id: StackPullRequestId,
         released: &ReleasedCommit,
     ) -> Result<()>;
-    /// What the host was told of this head.
+    /// Records the status of this head that was published at the host.
     async fn stack_pull_request_told(&self, id: StackPullRequestId, sha: &str, told: &str) -> Result<()>;
 }
 
 impl App {
-    /// The open pull requests that reach a stack, oldest first.
+    /// The open pull requests that affect a stack, oldest first.
     pub async fn stack_pull_requests(&self, ctx: &OpCtx, stack: StackId) -> Result<Vec<StackPullRequest>> {
         let stack = self.authorized::<Stack, Read>(ctx, &StackSelector::Id(stack)).await?;
         self.store.stack_pull_requests_of(stack.id).await
     }
 
-    /// Plans a pull request for one stack, as it is now; needs write access to that. The commit of a fork that nobody released is checked
-    /// only.
+    /// Plans a pull request for one stack, in its current form; needs write access to the stack. An unreleased commit of a fork is only
+    /// checked.
     pub async fn stack_pull_request_plan(&self, ctx: &OpCtx, stack: StackId, url: &str) -> Result<StackRun> {
         let stack = self.authorized::<Stack, Write>(ctx, &StackSelector::Id(stack)).await?;
         if stack.deleted_at.is_some() {
@@ -164,8 +164,8 @@ impl App {
         }
     }
 
-    /// Lets a commit of a fork be planned with what each plan of the stack has; needs the right to approve on the stack. It counts for
-    /// this commit and no other. Answers the run that plans it.
+    /// Releases a commit of a fork, to be planned with everything that plans of the stack get; needs the right to approve on the stack.
+    /// Valid for this commit only. Returns the run that plans it.
     pub async fn stack_pull_request_release(
         &self,
         ctx: &OpCtx,
@@ -219,7 +219,7 @@ impl App {
         let released = self.release_signed(stack.id, &known.pull.url, released);
         let by = stack.audited(ctx, "stack.pullRequest.release");
         self.store.stack_pull_request_release(by, known.id, &released).await?;
-        // Whoever may approve need not write the stack: that a released commit is planned is the console's.
+        // An approver needs no write access to the stack: the console itself plans a released commit.
         let by = StackSelector::Id(stack.id);
         let writable = self.authorized::<Stack, Write>(&self.system_ctx(), &by).await?;
         match Box::pin(self.stack_pull_planned(ctx, &writable, known.pull, true)).await? {
@@ -230,7 +230,7 @@ impl App {
         }
     }
 
-    /// A pull request reaches a stack: the run of its head, unless there is one already. Asked for `again`, it is made anyway.
+    /// Plans a pull request that affects a stack, unless there is a run of its head already; with `again`, always.
     pub(crate) async fn stack_pull_planned(
         &self,
         ctx: &OpCtx,
@@ -249,7 +249,7 @@ impl App {
             && other.pull.connection_id != pull.connection_id
             && stack.follow.connection_id == Some(pull.connection_id)
         {
-            // It was planned through another connection, whose comment says that it is no more.
+            // It was planned through another connection, whose comment becomes obsolete.
             Box::pin(self.stack_pull_ends(other, true)).await?;
             known = None;
         }
@@ -303,7 +303,7 @@ impl App {
         Ok((seen, run))
     }
 
-    /// The run of a pull request that is not stored yet.
+    /// Builds the run of a pull request, without storing it.
     async fn pull_run_made(
         &self,
         ctx: &OpCtx,
@@ -334,7 +334,7 @@ impl App {
         self.stack_run_made_with(ctx, &with, new, &inputs).await
     }
 
-    /// The run of a preview that is not stored yet. It counts among those of pull requests, of which these are open.
+    /// Builds the run of a preview, without storing it. It counts as one of a pull request; `open` are the open runs.
     pub(crate) async fn preview_run_made(
         &self,
         ctx: &OpCtx,
@@ -354,17 +354,17 @@ impl App {
         self.stack_run_made_with(ctx, &with, new, &inputs).await
     }
 
-    /// A pull request does not reach a stack any more, or is not open any more and its runs have ended.
+    /// Ends the plans of a pull request that no longer affects a stack, or that is closed and whose runs have ended.
     pub(crate) async fn stack_pull_ends(&self, seen: &StackPullRequest, tells: bool) -> Result<()> {
         let tell = NewJob::of::<TellPullRequest>(&PullAddress::of(&seen.pull))?;
         self.store.stack_pull_request_forget(seen.id, tells.then_some(&tell), self.now()).await?;
         match seen.run_id {
-            Some(run) => self.pull_run_ends(run, "the pull request does not reach the stack any more").await,
+            Some(run) => self.pull_run_ends(run, "the pull request no longer affects the stack").await,
             None => Ok(()),
         }
     }
 
-    /// Ends the run of a head that is none any more: at once, or when its tool has stopped.
+    /// Cancels the run of an outdated head: at once, or when its tool has stopped.
     pub(crate) async fn pull_run_ends(&self, id: StackRunId, why: &str) -> Result<()> {
         let at_once = RunMove {
             from: vec![RunStatus::Queued, RunStatus::Pending],
@@ -386,8 +386,8 @@ impl App {
         self.store.stack_run_move(&Actor::System, id, &asks).await.map(drop)
     }
 
-    /// Through which connection the host of a pull request of a stack's repository is asked: one of the stack's project, or else of the
-    /// whole installation, that may touch the repository.
+    /// The connection for the host of a pull request of a stack's repository: one of the stack's project, or else of the
+    /// whole installation, that may use the repository.
     async fn pull_address(&self, stack: &Stack, url: &str) -> Result<(PullAddress, ScmType)> {
         let Some(source) = &stack.source else {
             return Err(Error::conflict("the stack has no source: give it a repository"));
@@ -433,7 +433,7 @@ impl App {
         ReleasedCommit { mac, ..released }
     }
 
-    /// Whether a release was given here, for this stack and pull request.
+    /// Whether a release was made by this installation, for this stack and pull request.
     fn is_own_release(&self, stack: StackId, url: &str, released: &ReleasedCommit) -> bool {
         let given = hex::decode(&released.mac).unwrap_or_default();
         let is_own = self.sealer.is_tag(&release_text(stack, url, released), &given);
@@ -444,7 +444,7 @@ impl App {
     }
 }
 
-/// What of a pull request goes into its runs. Whether it is only checked is for its stack to say.
+/// What a run gets of a pull request. Whether it is only checked is decided per stack.
 pub(crate) fn run_pull(address: &PullAddress, kind: ScmType, pull: HostPullHead) -> RunPullRequest {
     let HostPullHead { number, url, title, status: _, sha, fork, base: _ } = pull;
     RunPullRequest {
@@ -460,7 +460,7 @@ pub(crate) fn run_pull(address: &PullAddress, kind: ScmType, pull: HostPullHead)
     }
 }
 
-/// What the tag of a release is made for. An address and a name end the text, so that no part of it is read as another.
+/// The text that the tag of a release signs. URL and name come last, so that no part of it can be mistaken for another.
 fn release_text(stack: StackId, url: &str, released: &ReleasedCommit) -> String {
     let ReleasedCommit { sha, user_id, by, at, mac: _ } = released;
     format!(

@@ -1,4 +1,4 @@
-//! Runs of stacks: made, put together, started by an agent, approved, and ended.
+//! Runs of stacks: created, prepared, started by an agent, approved, and ended.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -24,7 +24,7 @@ use crate::stack::StackSelector;
 use crate::stack_drift::DriftWrite;
 use crate::stack_run_turns::follows;
 
-/// What of a stack is sealed and goes into its runs.
+/// The sealed inputs of a stack, which go into its runs.
 #[derive(Debug, Clone, Default)]
 pub struct SealedInputs {
     /// `Vec<InputVariable>` as JSON, sealed for `stack:ID:environment` (a stack's) or `stack_run:ID:environment` (a run's).
@@ -35,14 +35,14 @@ pub struct SealedInputs {
     pub taken: Option<Sealed>,
 }
 
-/// A part of a plan that is stored in sealed pieces.
+/// A part of a plan, stored in sealed pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PlanPart {
     /// The tool's own file.
     File,
-    /// The same as JSON.
+    /// The plan as JSON.
     Json,
-    /// What the tool printed of it.
+    /// The text that the tool printed.
     Text,
 }
 
@@ -65,18 +65,18 @@ impl PlanPart {
     }
 }
 
-/// What is found of a plan.
+/// Findings of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FindingKind {
-    /// What it was checked by, and what that said: `CheckedPlan`.
+    /// The rules that checked it, with their result: `CheckedPlan`.
     Policy,
-    /// What Trivy said: findings of rules.
+    /// Trivy's findings.
     Trivy,
-    /// What it would cost: `PlanCost`.
+    /// The estimated cost: `PlanCost`.
     Cost,
-    /// What the runner of another client found: findings of rules.
+    /// Findings of the runner of another client.
     Runner,
-    /// Resources that the runner of another client names, also when it has applied.
+    /// Resources that the runner of another client reported, also after an apply.
     Resources,
 }
 
@@ -117,17 +117,17 @@ impl FindingKind {
     }
 }
 
-/// A part of a plan as it is stored.
+/// A part of a plan to be stored.
 #[derive(Debug)]
 pub struct PlanPartWrite {
-    /// Which.
+    /// The part.
     pub part: PlanPart,
     /// SHA-256 of its bytes.
     pub digest: [u8; 32],
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Its pieces in order, each sealed for `stack_plan:RUN_ID` with its part (one byte) and its number (4 bytes, big endian) before its
-    /// bytes.
+    /// Its pieces in order, each sealed for `stack_plan:RUN_ID`; before its bytes are its part (one byte) and its number (4 bytes,
+    /// big endian).
     pub pieces: Vec<Sealed>,
 }
 
@@ -136,71 +136,71 @@ pub struct PlanPartWrite {
 pub struct PlanPartRead {
     /// SHA-256 of its bytes.
     pub digest: [u8; 32],
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Its pieces in order.
     pub pieces: Vec<Sealed>,
 }
 
-/// What changes of a run: decided by a use case, written in one transaction with the feed's event of its cluster.
+/// A change of a run: decided by a use case, written in one transaction with the feed's event for its cluster.
 ///
-/// A move into a status sets the error to what `error` says, absent or not. Into `Running` it sets when the run started, unless it had;
-/// into one that is over, when it finished, and the credential ends; into `Queued`, the credential ends. Into `Running`, and with a
-/// credential that begins, the run was heard of at `at`.
+/// A move into a status sets the error to `error`, absent or not. A move into `Running` sets the start time, unless it is set; a move
+/// into a final status sets the end time and ends the credential; a move into `Queued` ends the credential. A move into `Running`, and one
+/// with a new credential, set the heartbeat to `at`.
 #[derive(Debug, Clone, Default)]
 pub struct RunMove {
-    /// Only while the run stands so; otherwise nothing is written, and [`StackRunStore::stack_run_move`] answers `None`.
+    /// Only if the run has this status; otherwise nothing is written, and [`StackRunStore::stack_run_move`] returns `None`.
     pub from: Vec<RunStatus>,
     /// Only in this phase and attempt.
     pub of: Option<(RunPhase, u32)>,
-    /// Only as long as nothing of its Job has begun that may not be done twice ([`plural_core::stack_turns::has_begun`]).
+    /// Only if no step of its Job that must not run twice has begun ([`plural_core::stack_turns::has_begun`]).
     pub unbegun: bool,
-    /// Where it goes.
+    /// The new status.
     pub to: Option<RunStatus>,
-    /// Into which phase; the attempt begins at 0 again, and the credential ends.
+    /// The new phase; the attempt starts at 0 again, and the credential ends.
     pub phase: Option<RunPhase>,
-    /// One more Job: `attempt` grows by one, the credential is this one. This is the hash of the credential for the state, which follows
-    /// from that of the Job ([`plural_core::run_call::state_token`]): so one hash is enough for both.
+    /// A new Job: `attempt` grows by one, and this is its credential. Stored is the hash of the credential for the state, which is derived
+    /// from that of the Job ([`plural_core::run_call::state_token`]): so one hash serves both.
     pub begins: Option<TokenHash>,
     /// The credential ends.
     pub ends_credential: bool,
-    /// Its code is put together.
+    /// Its code is ready.
     pub source: Option<RunSource>,
     /// Its plan is stored.
     pub plan: Option<RunPlan>,
     /// One more approval.
     pub approval: Option<RunApproval>,
-    /// Somebody asked for its end.
+    /// A user asked for its cancellation.
     pub cancel: bool,
-    /// Why; without a status to go to, a note.
+    /// The reason; without a new status, a note.
     pub error: Option<String>,
-    /// Where its Job is.
+    /// Its Job.
     pub job: Option<JobRef>,
-    /// Its steps from now on of the phases that these are of, replacing those of these phases that there were, with their logs.
+    /// New steps, which replace all steps of the same phases, with their logs.
     pub steps: Option<Vec<RunStep>>,
-    /// When. Steps that are still running or pending become failed, where the run ends.
+    /// The time. If the run ends, steps that are still running or pending become failed.
     pub at: DateTime<Utc>,
-    /// The agent is told: the run's sequence grows and the feed gets an event.
+    /// Notifies the agent: the run's sequence grows and the feed gets an event.
     pub tells_agent: bool,
-    /// Nothing of its Job goes on: the lock of the stack's state that it holds is released. That of anybody else stays.
+    /// Its Job has stopped: the lock of the stack's state that it holds is released. A lock of anybody else stays.
     pub unlocks: bool,
-    /// Runs of the same stack that this one supersedes: waiting for approval, or queued, no dry runs, made earlier. Each becomes
-    /// cancelled with the reason "superseded by run N".
+    /// Supersedes older runs of the same stack that wait for approval or are queued, except dry runs. Each becomes cancelled with the
+    /// reason "superseded by run N".
     pub supersedes: bool,
-    /// What a look for drift found, where it ends well: all that there is of drift from then on.
+    /// The drift that a successful drift detection found: it replaces all earlier drift of the stack.
     pub drift: Option<DriftWrite>,
-    /// What the stack is told where the run ends well: the commit, and its outputs where they are others than before.
+    /// What a successful run writes to the stack: the commit, and its outputs if they changed.
     pub applied: Option<(String, Option<Vec<SealedOutput>>)>,
-    /// Work that comes after it, enqueued with it.
+    /// Follow-up jobs, enqueued in the same transaction.
     pub follows: Vec<NewJob>,
 }
 
-/// An output of a stack as it is stored.
+/// An output of a stack to be stored.
 #[derive(Debug, Clone)]
 pub struct SealedOutput {
     /// Name.
     pub name: String,
-    /// The tool says that it is sensitive.
+    /// The tool marks it as sensitive.
     pub secret: bool,
     /// `[name, value]` as JSON, sealed for `stack_output:STACK_ID`.
     pub value: Sealed,
@@ -209,27 +209,27 @@ pub struct SealedOutput {
 /// A piece of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogPiece {
-    /// Place of its first byte in the log of its step.
+    /// Offset of its first byte in the log of its step.
     pub offset: u64,
-    /// When its last byte was kept, or one behind it.
+    /// When its last byte was stored, or a later one.
     pub at: DateTime<Utc>,
-    /// The bytes, secrets already hidden.
+    /// The bytes, with secrets masked.
     pub bytes: Vec<u8>,
 }
 
-/// A page of the runs that are not over, for the loop that moves them on.
+/// A page of the open runs, for the loop that tends them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenRuns {
-    /// The runs, oldest first, without those that cannot be read.
+    /// The runs, oldest first, without unreadable ones.
     pub runs: Vec<OpenRun>,
-    /// The next page begins behind this one; none where this is the last.
+    /// The cursor of the next page; `None` on the last page.
     pub next: Option<StackRunId>,
-    /// Stacks that are to be deleted and were destroyed, in the first page: their newest run that is no dry run destroyed them. They go as
-    /// soon as their run is over; one that is still there has outlived the console that was to remove it.
+    /// On the first page: stacks to be deleted whose newest run other than a dry run destroyed them. They are normally deleted when
+    /// that run ends; one that is still there has outlived the console that should have deleted it.
     pub destroyed: Vec<StackId>,
 }
 
-/// Who presents the credential of a run.
+/// The owner of a run's credential.
 #[derive(Debug, Clone)]
 pub struct RunCredential {
     /// The run.
@@ -240,83 +240,82 @@ pub struct RunCredential {
 
 /// Runs of stacks.
 ///
-/// Every method that changes a run also says so in the feed where the agent has to know, and to the deltas of the stack.
+/// Every method that changes a run also publishes the event that its agent needs, and the deltas of the stack.
 #[async_trait]
 pub trait StackRunStore: Send + Sync + 'static {
-    /// A new run, queued: `run.number` and `run.sequence` are chosen by the store. Environment and files are those of the stack, copied as
-    /// they are sealed here. The job that puts its code together is enqueued with it.
+    /// Creates a queued run; the store chooses `run.number` and `run.sequence`. Environment and files are the stack's, copied as they are
+    /// sealed here. The job that prepares its code is enqueued in the same transaction.
     async fn stack_run_create(&self, by: Audited<'_, Stack, Write>, run: &MadeRun) -> Result<StackRun>;
-    /// The same of a run of commands, for whoever may run their own.
+    /// The same for a run of commands, for a user who may run their own.
     async fn stack_run_exec(&self, by: Audited<'_, Stack, ExecStack>, run: &MadeRun) -> Result<StackRun>;
-    /// What of a stack is sealed.
+    /// The sealed inputs of a stack.
     async fn stack_inputs(&self, stack: StackId) -> Result<SealedInputs>;
     /// One run, for the console itself.
     async fn stack_run(&self, id: StackRunId) -> Result<Option<StackRun>>;
-    /// The newest run of a stack of those that do not only plan.
+    /// The newest run of a stack that does not only plan.
     async fn stack_run_newest(&self, stack: StackId) -> Result<Option<StackRun>>;
-    /// The newest run of a stack that applied its code. One that found that there was nothing to apply is none: nobody agreed to its code.
+    /// The newest run of a stack that applied its code. A run without changes does not count: nobody approved its code.
     async fn stack_run_applied(&self, stack: StackId) -> Result<Option<StackRun>>;
-    /// What a queued run takes from other stacks is known, before its code is put together: what goes into it is this from now on, and
-    /// its note is gone. `None` where it is elsewhere by now.
+    /// Sets what a queued run takes from other stacks, before its code is prepared: replaces its snapshot, and clears its
+    /// note. `None` if it is no longer queued like that.
     async fn stack_run_settle(
         &self,
         id: StackRunId,
         snapshot: &RunSnapshot,
         inputs: &SealedInputs,
     ) -> Result<Option<StackRun>>;
-    /// What of a run is sealed.
+    /// The sealed inputs of a run.
     async fn stack_run_inputs(&self, id: StackRunId) -> Result<SealedInputs>;
-    /// Runs of a stack that may be read, newest first: of these groups, or, where none is named, all.
+    /// Runs of a stack, for its readers, newest first: of these groups, or of all if none is given.
     async fn stack_runs(
         &self,
         stack: &Authorized<Stack, Read>,
         of: &[RunGroup],
         page: &PageRequest,
     ) -> Result<Page<StackRun>>;
-    /// Runs that are not over, of all stacks, oldest first, from behind `after`: a page of them, in one statement.
+    /// Open runs of all stacks, oldest first, after `after`: a page, in one statement.
     async fn stack_runs_open(&self, after: Option<StackRunId>) -> Result<OpenRuns>;
-    /// All runs of a stack that are not over, oldest first.
+    /// All open runs of a stack, oldest first.
     async fn stack_runs_open_of(&self, stack: StackId) -> Result<Vec<StackRun>>;
-    /// Runs that wait for approval, of all stacks, in the direction of the page: at most its limit, and the key behind which there may be
+    /// Runs that wait for approval, of all stacks, in the direction of the page: at most its limit, and the key after which there may be
     /// more.
     async fn stack_runs_waiting(&self, page: &PageRequest) -> Result<(Vec<StackRun>, Option<Uuid>)>;
-    /// Moves a run on, for a person: with their line in the audit log.
+    /// Moves a run for a user, with their audit line.
     async fn stack_run_decide(
         &self,
         by: Audited<'_, Stack, Approve>,
         id: StackRunId,
         change: &RunMove,
     ) -> Result<Option<StackRun>>;
-    /// The same for who may write the stack: cancel, restart.
+    /// The same for a user who may write the stack: cancel, restart.
     async fn stack_run_change(
         &self,
         by: Audited<'_, Stack, Write>,
         id: StackRunId,
         change: &RunMove,
     ) -> Result<Option<StackRun>>;
-    /// The same for whoever may run commands of their own: they end a run that has some.
+    /// The same for a user who may run their own commands: they may end a run of commands.
     async fn stack_run_exec_change(
         &self,
         by: Audited<'_, Stack, ExecStack>,
         id: StackRunId,
         change: &RunMove,
     ) -> Result<Option<StackRun>>;
-    /// Moves a run on, for the console, an agent or a harness. Ends of runs get a line in the audit log, by `actor`.
+    /// Moves a run for the console, an agent or a harness. The end of a run gets an audit line, by `actor`.
     async fn stack_run_move(
         &self,
         actor: &Actor,
         id: StackRunId,
         change: &RunMove,
     ) -> Result<Option<StackRun>>;
-    /// Makes the next run of a stack pending where none is pending or running: of those that are queued and whose code is put
-    /// together, the one in phase `Apply` first, then by trigger (later ones of [`plural_core::stack_run::RunTrigger`] first), then the
-    /// oldest. In one transaction with the event for its cluster's agent. It counts as heard of at `at`: from then on the agent has its
-    /// time. Answers the run.
+    /// Makes the next run of a stack pending if none is pending or running. Candidates are queued with their code ready: first the one in
+    /// phase `Apply`, then by trigger (later ones of [`plural_core::stack_run::RunTrigger`] first), then the oldest. In one transaction
+    /// with the event for its cluster's agent. Sets the heartbeat to `at`: the agent's time limit starts then. Returns the run.
     async fn stack_run_next(&self, stack: StackId, at: DateTime<Utc>) -> Result<Option<StackRun>>;
     /// The steps of a run, in order.
     async fn stack_run_steps(&self, id: StackRunId) -> Result<Vec<RunStep>>;
-    /// A step of a run moves, with its exit code; a step that is over stays. It is a sign of life, too, kept in the same write: where the
-    /// run is not running, in this phase and attempt, nothing is kept, and the answer is `false`.
+    /// Moves a step of a run, with its exit code; a finished step stays as it is. Counts as a heartbeat, in the same write. If the
+    /// run is not running, in this phase and attempt, nothing is written, and the result is `false`.
     async fn stack_run_step(
         &self,
         id: StackRunId,
@@ -325,10 +324,10 @@ pub trait StackRunStore: Send + Sync + 'static {
         to: (StepStatus, Option<i32>),
         at: DateTime<Utc>,
     ) -> Result<bool>;
-    /// Appends to the log of a step what lies beyond what is known, and answers how many bytes are known then. Bytes before the known
-    /// end are not kept twice; a gap is refused with [`plural_core::Error::Conflict`]. A step that says something runs, where it was
-    /// pending. It is a sign of life, too, kept in the same write, also of a piece that is refused; where the run is not running, in this phase and attempt, nothing is kept, and the answer
-    /// is `None`.
+    /// Appends the bytes beyond the stored end to the log of a step, and returns the new end. Bytes before it are not stored
+    /// twice; a gap is refused with [`plural_core::Error::Conflict`]. A pending step becomes running. Counts as a heartbeat, in the same
+    /// write, also for a piece that is refused. If the run is not running, in this phase and attempt, nothing is written, and the
+    /// result is `None`.
     async fn stack_run_log(
         &self,
         id: StackRunId,
@@ -336,7 +335,7 @@ pub trait StackRunStore: Send + Sync + 'static {
         index: u32,
         piece: &LogPiece,
     ) -> Result<Option<u64>>;
-    /// The log of a step from a place on, at most so many bytes.
+    /// The log of a step from an offset on, at most that many bytes.
     async fn stack_run_logs(
         &self,
         id: StackRunId,
@@ -344,86 +343,86 @@ pub trait StackRunStore: Send + Sync + 'static {
         from: u64,
         bytes: u64,
     ) -> Result<Vec<LogPiece>>;
-    /// A sign of life; answers the run as it stands.
+    /// Records a heartbeat, and returns the current run.
     async fn stack_run_beat(&self, id: StackRunId, at: DateTime<Utc>) -> Result<Option<StackRun>>;
-    /// Stores a part of a plan in place of what was stored of it, while the run is running in phase plan and has no plan yet.
+    /// Stores a part of a plan, replacing an earlier one, while the run is running in phase plan and has no plan yet.
     async fn stack_plan_put(&self, id: StackRunId, write: &PlanPartWrite) -> Result<()>;
     /// A part of the plan of a run.
     async fn stack_plan_get(&self, id: StackRunId, part: PlanPart) -> Result<Option<PlanPartRead>>;
-    /// Stores what was found of a plan in place of what was found before. It is sealed for `stack_run_finding:RUN_ID`, with the word of its
-    /// kind and a NUL before its JSON.
+    /// Stores findings of a plan, replacing earlier ones. They are sealed for `stack_run_finding:RUN_ID`, with the word of their
+    /// kind and a NUL before their JSON.
     async fn stack_finding_put(&self, id: StackRunId, kind: FindingKind, found: &Sealed) -> Result<()>;
-    /// What was found of the plan of a run.
+    /// Findings of the plan of a run.
     async fn stack_findings(&self, id: StackRunId) -> Result<Vec<(FindingKind, Sealed)>>;
     /// The run whose running or pending Job has this credential for the state.
     async fn stack_run_credential(&self, hash: &TokenHash) -> Result<Option<RunCredential>>;
-    /// The token of the actor of a run that applies holds from now on, until its Job is over. Whether that Job runs.
+    /// Makes the token of an applying run's actor valid until its Job ends. Returns whether that Job runs.
     async fn stack_run_actor_begins(&self, id: StackRunId, attempt: u32, hash: &TokenHash) -> Result<bool>;
-    /// Runs of a cluster whose Jobs its agent is to make, or has made and that go on.
+    /// Runs of a cluster whose Jobs its agent has to create, or has created and that still run.
     async fn stack_runs_of_cluster(&self, cluster: ClusterId, page: &PageRequest) -> Result<Page<StackRun>>;
-    /// The user that the token of a run's actor speaks for while its Job runs, with what the token reaches.
+    /// The user behind the token of a run's actor while its Job runs, with the scope of the token.
     async fn stack_run_actor(&self, hash: &TokenHash) -> Result<Option<UserActor>>;
-    /// The outputs of a stack, by name; secret values are not opened for a list.
+    /// The outputs of a stack, by name; a list does not open secret values.
     async fn stack_outputs(&self, stack: StackId) -> Result<Vec<SealedOutput>>;
-    /// These runs of a cluster that its agent has to know of: pending, running, or just over or queued again with a Job that may be left.
+    /// Those of these runs that the agent of a cluster needs: pending, running, or just ended or queued again with a Job that may be left.
     async fn agent_runs(&self, cluster: ClusterId, ids: &[StackRunId]) -> Result<Vec<StackRun>>;
-    /// Stacks whose repository is this one, and that follow it: not paused, not deleted, for the job that looks for new commits.
+    /// Stacks that follow this repository, neither paused nor deleted, for the job that looks for new commits.
     async fn stack_sources(&self, repository: RepositoryId) -> Result<Vec<Stack>>;
-    /// Records the closure and commit that were looked at last for a stack, or why they cannot be.
+    /// Records the last closure and commit of a stack that were checked, or why they cannot be.
     async fn stack_source_seen(
         &self,
         stack: StackId,
         seen: &std::result::Result<(String, String), String>,
         at: DateTime<Utc>,
     ) -> Result<()>;
-    /// The closure digest that was seen last.
+    /// The last closure digest that was checked.
     async fn stack_seen(&self, stack: StackId) -> Result<Option<String>>;
-    /// Removes runs that are over beyond the newest `keep` of each stack, with their plans and logs; how many. Each is gone for whoever asks
-    /// before the first of its pieces goes, and these go in small writes; what one pass leaves, the next one takes.
+    /// Removes ended runs beyond the newest `keep` of each stack, with their plans and logs; returns the number. Each disappears for
+    /// readers before its first piece is deleted, and pieces are deleted in small writes; the next pass takes what is left.
     async fn stack_runs_prune(&self, keep: u32) -> Result<u64>;
 }
 
-/// A run that is ready to be stored.
+/// A run to be stored.
 #[derive(Debug)]
 pub struct MadeRun {
-    /// The run; its number and sequence are chosen by the store.
+    /// The run; the store chooses its number and sequence.
     pub run: StackRun,
-    /// What of it is sealed.
+    /// Its sealed inputs.
     pub inputs: SealedInputs,
-    /// The job that puts its code together.
+    /// The job that prepares its code.
     pub prepare: NewJob,
 }
 
-/// A run that somebody asks for.
+/// A user's request for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewRun {
-    /// What it is to do.
+    /// What it does.
     pub kind: RunKind,
-    /// What asks.
+    /// Its trigger.
     pub trigger: RunTrigger,
 }
 
 impl App {
-    /// A new run of a stack as it is now; needs write access to it.
+    /// Creates a run of a stack in its current form; needs write access to it.
     pub async fn stack_run_create(&self, ctx: &OpCtx, stack: StackId, new: NewRun) -> Result<StackRun> {
         let stack = self.authorized::<Stack, Write>(ctx, &StackSelector::Id(stack)).await?;
         if stack.deleted_at.is_some() && new.kind != RunKind::Destroy {
             return Err(Error::conflict("the stack is being deleted: restore it first"));
         }
         self.stack_has_room(stack.id).await?;
-        // Of one that is being deleted that was decided with its deletion.
+        // If the stack is being deleted, this was checked when its deletion began.
         if new.kind == RunKind::Destroy && stack.deleted_at.is_none() {
             self.stack_is_unneeded(ctx, &stack).await?;
         }
         self.stack_run_of(ctx, &stack, new).await
     }
 
-    /// A run of a stack that may be read.
+    /// A run of a stack, for its readers.
     pub async fn stack_run_get(&self, ctx: &OpCtx, id: StackRunId) -> Result<StackRun> {
         Ok(self.stack_run_for::<Read>(ctx, id).await?.1)
     }
 
-    /// Runs of a stack, newest first: of these groups, or, where none is named, all.
+    /// Runs of a stack, newest first: of these groups, or of all if none is given.
     pub async fn stack_runs(
         &self,
         ctx: &OpCtx,
@@ -435,13 +434,13 @@ impl App {
         self.store.stack_runs(&stack, of, page).await
     }
 
-    /// The commands of a run, in order.
+    /// The steps of a run, in order.
     pub async fn stack_run_steps(&self, ctx: &OpCtx, id: StackRunId) -> Result<Vec<RunStep>> {
         let (_, run) = self.stack_run_for::<Read>(ctx, id).await?;
         self.store.stack_run_steps(run.id).await
     }
 
-    /// The log of a step from a place on, and the place behind it.
+    /// The log of a step from an offset on, and the offset after it.
     pub async fn stack_run_log(
         &self,
         ctx: &OpCtx,
@@ -450,7 +449,7 @@ impl App {
         from: u64,
         bytes: u64,
     ) -> Result<(Vec<LogPiece>, u64)> {
-        /// Bytes of one answer.
+        /// Limit of one answer, in bytes.
         const MOST: u64 = 1 << 20;
         let (_, run) = self.stack_run_for::<Read>(ctx, id).await?;
         let pieces = self.store.stack_run_logs(run.id, index, from, bytes.clamp(1, MOST)).await?;
@@ -458,7 +457,7 @@ impl App {
         Ok((pieces, next))
     }
 
-    /// Agrees to the plan of this digest; needs the right to approve on the stack.
+    /// Approves the plan with this digest; needs the right to approve on the stack.
     pub async fn stack_run_approve(
         &self,
         ctx: &OpCtx,
@@ -499,12 +498,12 @@ impl App {
         if !is_approved(&run) {
             return Ok(run);
         }
-        // Where it has to wait, it stays approved.
+        // If it has to wait, it stays approved.
         Box::pin(self.run_applies(&run)).await?;
         self.stack_run_again(id).await
     }
 
-    /// Refuses the plan: nothing is applied. Needs the right to approve on the stack.
+    /// Rejects the plan: nothing is applied. Needs the right to approve on the stack.
     pub async fn stack_run_reject(&self, ctx: &OpCtx, id: StackRunId, reason: &str) -> Result<StackRun> {
         if reason.len() > 1024 || reason.chars().any(|c| c.is_control() && c != '\n') {
             return Err(Error::invalid("reason", "must be a text of at most 1024 bytes"));
@@ -537,8 +536,8 @@ impl App {
         }
     }
 
-    /// Ends a run: at once where its Job has not begun, else as soon as the tool has stopped. Needs write access to the stack; whoever
-    /// gave a run its commands ends it as long as they may run some.
+    /// Cancels a run: at once if its Job has not begun, else as soon as the tool has stopped. Needs write access to the stack; for a run
+    /// of commands, the user who gave them may cancel it while they may run some.
     pub async fn stack_run_cancel(&self, ctx: &OpCtx, id: StackRunId) -> Result<StackRun> {
         let canceller = self.stack_run_canceller(ctx, id).await?;
         let follows = follows(&self.stack_run_again(id).await?)?;
@@ -567,7 +566,7 @@ impl App {
         }
     }
 
-    /// A new run of the same kind of the stack as it is now; needs write access to it.
+    /// Creates a run of the same kind of a stack in its current form; needs write access to it.
     pub async fn stack_run_restart(&self, ctx: &OpCtx, id: StackRunId) -> Result<StackRun> {
         let (stack, run) = self.stack_run_for::<Write>(ctx, id).await?;
         if !run.status.is_over() {
@@ -585,7 +584,7 @@ impl App {
         self.stack_run_create(ctx, stack.id, NewRun { kind: run.kind, trigger: RunTrigger::Manual }).await
     }
 
-    /// What a stack gives to others; secret values only to whoever may read its state.
+    /// The outputs of a stack; secret values only for users who may read its state.
     pub async fn stack_outputs(&self, ctx: &OpCtx, stack: StackId) -> Result<Vec<StackOutput>> {
         let stack = self.authorized::<Stack, Read>(ctx, &StackSelector::Id(stack)).await?;
         let reads_state = stack.held().allow(Action::ReadState);
@@ -602,18 +601,18 @@ impl App {
         Ok(outputs)
     }
 
-    /// A run, and its stack to do `A` to.
+    /// A run, with its stack authorised for `A`.
     pub(crate) async fn stack_run_for<A: Act>(
         &self,
         ctx: &OpCtx,
         id: StackRunId,
     ) -> Result<(Authorized<Stack, A>, StackRun)> {
-        // Whoever may not see the stack must not know of the run.
+        // A user who may not see the stack must not learn of the run.
         let hidden = |error| match error {
             Error::NotFound { .. } => Error::not_found("stack run"),
             error => error,
         };
-        // What the token of a run's actor reaches, its stack decides below.
+        // The stack, below, decides what the token of a run's actor reaches.
         plural_core::access::check_scopes(&ctx.actor().beyond_run())?;
         if matches!(ctx.actor(), Actor::Nobody) {
             return Err(Error::Unauthenticated);
@@ -623,20 +622,20 @@ impl App {
         Ok((stack.map_err(hidden)?, run))
     }
 
-    /// A run as it stands by now.
+    /// The current state of a run.
     pub(crate) async fn stack_run_again(&self, id: StackRunId) -> Result<StackRun> {
         self.store.stack_run(id).await?.ok_or_else(|| Error::not_found("stack run"))
     }
 }
 
 impl RunMove {
-    /// Nothing but the moment.
+    /// An empty move at this time.
     pub fn at(at: DateTime<Utc>) -> Self {
         Self { at, ..Self::default() }
     }
 }
 
-/// Which user asks; none where it is the console.
+/// The user who asks; `None` for the console itself.
 pub(crate) fn user_of(ctx: &OpCtx) -> Option<plural_core::ids::UserId> {
     match ctx.actor() {
         Actor::User(user) => Some(user.id),
@@ -644,12 +643,12 @@ pub(crate) fn user_of(ctx: &OpCtx) -> Option<plural_core::ids::UserId> {
     }
 }
 
-/// What outputs of a stack are sealed for.
+/// The associated data of a stack's sealed outputs.
 pub(crate) fn output_context(stack: StackId) -> String {
     format!("stack_output:{stack}")
 }
 
-/// The value of an output; the name was sealed with it, so that values cannot be exchanged.
+/// The value of an output; the name was sealed with it, so that values cannot be swapped.
 pub(crate) fn output_opened(name: &str, opened: &[u8]) -> Result<serde_json::Value> {
     let failed = |why: &'static str| Error::internal(format!("opening output {name} of a stack"), why);
     let (sealed, value): (String, serde_json::Value) =

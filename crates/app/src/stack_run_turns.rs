@@ -1,4 +1,4 @@
-//! Moves runs on: carries out what follows for them, and looks after those whose Job, agent or people are silent.
+//! Moves runs: carries out their next steps, and tends those whose Job, agent or approvers are silent.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -24,38 +24,38 @@ use crate::stack::{Dependents, StackSelector};
 use crate::stack_pull_request::PullAddress;
 use crate::stack_run::{RunMove, SealedOutput};
 
-/// So many passes in a row find a Job silent, and at the same sign of life, before it counts as lost. A clock that jumps, or differs from
-/// that of the replica that takes the signs, makes all of them silent, but each new sign begins the count anew: between the first pass
+/// A Job counts as lost after this many passes in a row that found it silent with the same heartbeat. A clock that jumps, or differs from
+/// that of the replica that receives the heartbeats, makes all Jobs silent, but each heartbeat restarts the count: between the first pass
 /// and the last one there is time for two.
 const SILENT_PASSES: u32 = 5;
-/// Code that is not put together after so long has lost its job.
+/// A run whose code is not ready after this time has lost its job.
 const UNPREPARED: TimeDelta = TimeDelta::seconds(60);
-/// Runs that wait for other stacks are looked at again, of all of them one in so long. Whatever ends their wait says so; this is for
-/// what nobody said.
+/// Runs that wait for other stacks are checked again, all together at a rate of one per this time. Normally the end of their wait
+/// is published; this covers a lost signal.
 const HELD: Duration = Duration::from_millis(200);
-/// A job that died is enqueued again after so long.
+/// A dead job is enqueued again after this time.
 const DEAD: TimeDelta = TimeDelta::minutes(5);
 
-/// How it is known that nothing of a Job goes on.
+/// Why a Job counts as stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// It said so itself, its agent did, or it never began.
+    /// The Job or its agent reported it, or it never started.
     Ended,
-    /// It is not heard of any more: it may still be at work somewhere.
+    /// It is silent: it may still run somewhere.
     Silence,
 }
 
-/// A sign of life.
+/// A heartbeat.
 type Sign = Option<DateTime<Utc>>;
 
-/// In how many passes in a row each run was found silent, and after which sign of life.
+/// For each run, its last heartbeat and the number of passes in a row that found it silent.
 #[derive(Default)]
 pub(crate) struct SilentRuns {
     passes: Mutex<HashMap<StackRunId, (Sign, u32)>>,
 }
 
 impl SilentRuns {
-    /// One more pass finds it silent after this sign of life: whether it is lost.
+    /// Counts a pass that found it silent after this heartbeat; returns whether it is lost.
     fn are_enough(&self, id: StackRunId, sign: Sign) -> bool {
         let mut passes = self.passes.lock();
         let (last, count) = passes.entry(id).or_insert((sign, 0));
@@ -66,7 +66,7 @@ impl SilentRuns {
         *count >= SILENT_PASSES
     }
 
-    /// Forgets those that this pass did not find silent.
+    /// Forgets runs that this pass did not find silent.
     fn keep(&self, silent: &HashSet<StackRunId>) {
         self.passes.lock().retain(|id, _| silent.contains(id));
     }
@@ -77,12 +77,12 @@ impl SilentRuns {
 struct Found {
     /// Runs whose Job is silent.
     silent: HashSet<StackRunId>,
-    /// Runs that are approved, and may go on.
+    /// Runs that are approved, and may proceed.
     approved: Vec<StackRunId>,
 }
 
 impl App {
-    /// Carries out what follows for a run that was read as it is given. Nothing where it went elsewhere meanwhile.
+    /// Carries out the next step of a run that was read like this. `None` if it was moved meanwhile.
     pub(crate) async fn run_turns(
         &self,
         actor: &Actor,
@@ -95,7 +95,7 @@ impl App {
             of: Some((run.phase, run.attempt)),
             ends_credential: true,
             tells_agent: true,
-            // With the move: where it is queued again, its next Job takes the lock under the same name.
+            // In the same transaction as the move: if it is queued again, its next Job takes the lock under the same name.
             unlocks: proof == Proof::Ended,
             ..RunMove::at(self.now())
         };
@@ -116,7 +116,7 @@ impl App {
         };
         let Some(run) = self.store.stack_run_move(actor, run.id, &change).await? else { return Ok(None) };
         if run.status.is_over() {
-            // Out of the way: what follows a destroyed stack is large.
+            // Boxed: the future that deletes a destroyed stack is large.
             Box::pin(self.run_over(&run)).await?;
         } else {
             self.run_next(run.stack_id).await?;
@@ -124,8 +124,8 @@ impl App {
         Ok(Some(run))
     }
 
-    /// Enough people agreed: the plan is applied, if it still fits. Whether it went on: while it cannot be told that it fits, it waits, as
-    /// long as a plan may wait; whoever looks after the runs asks again.
+    /// Applies a plan with enough approvals, if it is still valid. Returns whether the run moved: while the validity is unknown, it waits,
+    /// up to the time limit of a plan; the loop retries.
     pub(crate) async fn run_applies(&self, run: &StackRun) -> Result<bool> {
         let turn = match self.plan_refusal(run).await {
             Ok(None) => return Ok(self.run_applies_by(&Actor::System, run).await?.is_some()),
@@ -166,19 +166,19 @@ impl App {
         Ok(moved)
     }
 
-    /// The next run of a stack has its turn, where none has.
+    /// Starts the next run of a stack, if none is active.
     pub(crate) async fn run_next(&self, stack: StackId) -> Result<()> {
         self.store.stack_run_next(stack, self.now()).await.map(drop)
     }
 
-    /// What comes after the end of a run: others, and the end of a stack that it destroyed.
+    /// After the end of a run: starts the next one, and deletes a stack that was destroyed.
     pub(crate) async fn run_over(&self, run: &StackRun) -> Result<()> {
         tracing::info!(
             stack_run.id = %run.id, stack.id = %run.stack_id, number = run.number, status = run.status.as_str(),
             "a run of a stack is over"
         );
         if run.kind == RunKind::Destroy && run.status == RunStatus::Successful {
-            // The run has ended well all the same. What keeps its stack may pass: the loop tries again.
+            // The run has succeeded in any case. What keeps the stack may be temporary: the loop retries.
             if let Err(error) = Box::pin(self.stack_destroyed(run.stack_id, &mut None)).await {
                 let error = error.log_text();
                 tracing::warn!(stack.id = %run.stack_id, error, "cannot delete a stack that was destroyed; trying again");
@@ -187,7 +187,7 @@ impl App {
         self.run_next(run.stack_id).await
     }
 
-    /// Deletes a stack that was destroyed, if it is to be deleted. Which stacks depend on which is read where it is not known yet.
+    /// Deletes a destroyed stack, if it is marked for deletion. Reads the graph of stacks unless it is known.
     async fn stack_destroyed(&self, stack: StackId, known: &mut Option<StackGraph>) -> Result<()> {
         let system = self.system_ctx();
         match self.authorized::<Stack, Admin>(&system, &StackSelector::Id(stack)).await {
@@ -200,7 +200,7 @@ impl App {
                 let by = stack.audited(&system, "stack.delete");
                 let follows = FollowGone::of(stack.id, &left)?;
                 self.store.stack_delete(by, None, Dependents::Leave, &follows).await?;
-                // What fails of that is logged: the stack is gone all the same.
+                // A failure is logged there: the stack is deleted in any case.
                 self.dependents_follow(left, None).await.ok();
                 Ok(())
             }
@@ -209,8 +209,8 @@ impl App {
         }
     }
 
-    /// Nothing goes on of the Job of a run that is over or queued again: releases the lock of the stack's state that it holds and cannot give
-    /// back, and lets those go on that wait for it. The lock of anybody else stays.
+    /// The Job of an ended or requeued run has stopped: releases the lock of the stack's state that it holds and cannot release itself,
+    /// and starts runs that wait for it. A lock of anybody else stays.
     pub(crate) async fn run_unlocks(&self, run: &StackRun) -> Result<()> {
         if !run.keeps_state() {
             return Ok(());
@@ -226,7 +226,7 @@ impl App {
         if stack.lock.as_ref().is_none_or(|lock| lock.author != name) {
             return Ok(());
         }
-        // Another Job of it may have begun meanwhile, which locks the state under the same name.
+        // Another Job of the run may have started meanwhile, which locks the state under the same name.
         let change = RunMove {
             from: vec![RunStatus::Queued, RunStatus::Successful, RunStatus::Failed, RunStatus::Cancelled],
             of: Some((run.phase, run.attempt)),
@@ -239,25 +239,25 @@ impl App {
         Ok(())
     }
 
-    /// The Job of a run went without a word.
+    /// The Job of a run was lost without a report.
     pub(crate) async fn run_lost(&self, run: &StackRun, why: &str, proof: Proof) -> Result<()> {
         let turn = after_loss(run, why, self.run_has_begun(run).await?);
         self.run_turns(&Actor::System, run, turn, (None, proof)).await.map(drop)
     }
 
-    /// Whether something of the Job of a run has begun that may not be done twice.
+    /// Whether any step of the run's Job that must not run twice has begun.
     async fn run_has_begun(&self, run: &StackRun) -> Result<bool> {
-        // A Job that was not given its input runs nothing: the steps are those of an earlier one.
+        // A Job that never received its input runs nothing: the steps are those of an earlier one.
         if run.status != RunStatus::Running {
             return Ok(false);
         }
         Ok(has_begun(run, &self.store.stack_run_steps(run.id).await?))
     }
 
-    /// One pass over all runs that are not over: how many it moved on.
+    /// One pass over all open runs; returns how many it moved.
     ///
     /// # Errors
-    /// When they cannot be read. What one of them fails with is logged, and does not hold up the others.
+    /// If they cannot be read. A failure of a single run is logged, and does not delay the others.
     pub async fn stack_runs_tend(self: &Arc<Self>) -> Result<u64> {
         let (mut moved, mut found) = (0, Found::default());
         let (mut active, mut waiting) = (HashSet::new(), BTreeSet::new());
@@ -307,7 +307,7 @@ impl App {
         moved += Box::pin(self.runs_apply(found.approved)).await;
         waiting.retain(|stack| !active.contains(stack));
         for stack in waiting {
-            // One that cannot go on does not hold up the others.
+            // A failure of one does not delay the others.
             if let Err(error) = Box::pin(self.run_next(stack)).await {
                 let error = error.log_text();
                 tracing::warn!(stack.id = %stack, error, "cannot let the next run of a stack have its turn; trying again");
@@ -317,7 +317,7 @@ impl App {
         for stack in destroyed {
             match Box::pin(self.stack_destroyed(stack, &mut graph)).await {
                 Ok(()) => moved += 1,
-                // It is protected by now, or somebody holds its state: each pass would say so.
+                // It is protected by now, or its state is locked: a warning would repeat in each pass.
                 Err(error @ Error::Conflict { .. }) => {
                     tracing::debug!(stack.id = %stack, error = error.log_text(), "a stack that was destroyed stays");
                 }
@@ -330,17 +330,17 @@ impl App {
         Ok(moved)
     }
 
-    /// It may be time for something about a run: whether there was something to do, and it was done. `is_watched`: this console saw all the
-    /// time go by that it has.
+    /// Tends a run that may be due; returns whether it moved. `is_watched`: this console has watched its whole
+    /// time limit pass.
     async fn run_due(&self, id: StackRunId, is_watched: bool, found: &mut Found) -> Result<bool> {
         match self.store.stack_run(id).await? {
             Some(run) => self.run_tended(&run, is_watched, found).await,
-            // Gone a moment ago, with its stack.
+            // Deleted a moment ago, with its stack.
             None => Ok(false),
         }
     }
 
-    /// Whether there was something to do about a run, and it was done.
+    /// Tends a run; returns whether it moved.
     async fn run_tended(&self, run: &StackRun, is_watched: bool, found: &mut Found) -> Result<bool> {
         let now = self.now();
         let unknown = Around { cluster: "", heard: None, begun: false };
@@ -359,11 +359,11 @@ impl App {
             found.approved.push(run.id);
             return Ok(false);
         }
-        // The clock alone says so, and may have jumped.
+        // Only the clock says so, and it may have jumped.
         if !is_watched {
             return Ok(false);
         }
-        // What is told of the cluster is read only where something is told.
+        // The cluster is read only if the message needs it.
         let cluster = self.get::<Cluster>(&self.system_ctx(), &ClusterSelector::Id(run.cluster_id)).await;
         let (name, heard) = match cluster {
             Ok(cluster) => (cluster.handle.to_string(), cluster.pinged_at.max(self.pings.last(cluster.id))),
@@ -376,7 +376,7 @@ impl App {
     }
 }
 
-/// What comes after the end of a run: stacks that depend on its own may wait for it, and the host of a pull request is told.
+/// Follow-up jobs of an ended run: stacks that depend on its stack may wait for it, and the host of a pull request gets the status.
 pub(crate) fn follows(run: &StackRun) -> Result<Vec<NewJob>> {
     if let Some(pull) = run.pull_request() {
         return Ok(vec![NewJob::of::<TellPullRequest>(&PullAddress::of(pull))?]);
@@ -390,7 +390,7 @@ pub(crate) fn follows(run: &StackRun) -> Result<Vec<NewJob>> {
     }
 }
 
-/// What the stack is told of a run that ended well.
+/// What a successful run writes to its stack.
 fn applied(
     run: &StackRun,
     status: RunStatus,
@@ -400,7 +400,7 @@ fn applied(
     match run.kind {
         RunKind::DryRun | RunKind::Drift | RunKind::Commands => None,
         RunKind::Apply => Some((source.sha.clone(), outputs)),
-        // Nothing is left that could have outputs.
+        // No resources are left that could have outputs.
         RunKind::Destroy => Some((source.sha.clone(), Some(Vec::new()))),
     }
 }
@@ -420,7 +420,7 @@ mod tests {
         assert_eq!(passes(sign(1), 2), [false; 2]);
         runs.keep(&HashSet::from([id]));
         assert_eq!(passes(sign(1), 2), [false; 2]);
-        // It lives: only the clocks differ.
+        // A new heartbeat: only the clocks differ.
         assert_eq!(passes(sign(2), SILENT_PASSES), [false, false, false, false, true]);
     }
 }

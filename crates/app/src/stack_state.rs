@@ -1,4 +1,4 @@
-//! State of stacks: kept for the tool that writes it, version by version, sealed with the key of the stack's project.
+//! State of stacks: stored for the tool that writes it, in versions, sealed with the key of the stack's project.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -20,110 +20,110 @@ use crate::ctx::OpCtx;
 use crate::seal::Sealed;
 use crate::stack::StackSelector;
 
-/// Bytes of a piece of a state, each of which is sealed by itself: keys are replaced piece by piece.
+/// Size of a piece of a state, in bytes. Each piece is sealed on its own: keys are rotated piece by piece.
 const PIECE: usize = 256 << 10;
-/// The number of a piece, before its bytes.
+/// Bytes of the number before each piece.
 const NUMBER: usize = 4;
-/// Bytes of a state that the console looks into: its values take many times as much memory.
+/// Limit of a state that the console parses, in bytes: its values take many times as much memory.
 const LOOKED_INTO: u64 = 16 << 20;
-/// States that are looked into at once.
+/// Limit of states that are parsed concurrently.
 pub(crate) const LOOKS: usize = 2;
 
-/// A state to be kept.
+/// A state to be stored.
 #[derive(Debug)]
 pub struct StateWrite {
-    /// The id of the version that it becomes.
+    /// The id of the new version.
     pub id: StateVersionId,
-    /// What is known of it.
+    /// Its metadata.
     pub head: StateHead,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Its pieces in order, each sealed for `stack_state:ID`.
     pub pieces: Vec<Sealed>,
-    /// Who brings it.
+    /// Its source.
     pub from: StateSource,
-    /// Versions that are kept, and as many rejected ones.
+    /// Limit of stored versions, and of stored rejected ones.
     pub kept: u32,
 }
 
-/// Where a state comes from.
+/// The source of a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StateSource {
-    /// The tool wrote it, and says that it holds this lock.
+    /// The tool wrote it, and claims to hold this lock.
     Tool(Option<String>),
-    /// Somebody took an earlier or a rejected version.
+    /// A user chose an earlier or a rejected version.
     Version {
-        /// Which.
+        /// The chosen version.
         taken: StateVersionId,
-        /// The state that they saw it in the place of.
+        /// The current version when they chose.
         seen: Option<StateVersionId>,
     },
 }
 
-/// What became of a state.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StateWritten {
     /// It is the stack's state now.
     Taken(StateVersion),
-    /// It was so before.
+    /// It was the stack's state already.
     Repeated(StateVersion),
-    /// It is kept beside the others, with the reason.
+    /// It is stored as a rejected version, with the reason.
     Rejected(StateVersion),
-    /// Somebody else holds the state; it is not kept.
+    /// Somebody else holds the lock; it is not stored.
     Locked(StateLock),
 }
 
-/// What became of a wish for a lock.
+/// The result of a lock request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StateLocked {
-    /// It is given.
+    /// It is granted.
     Taken(StateLock),
-    /// Somebody else has it.
+    /// Somebody else holds it.
     Held(StateLock),
 }
 
-/// What became of a lock that was given back.
+/// The result of an unlock request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StateUnlocked {
-    /// Nobody holds the state.
+    /// The state is unlocked.
     Free,
-    /// Somebody else holds it.
+    /// Somebody else holds the lock.
     Held(StateLock),
 }
 
 /// State of stacks.
 #[async_trait]
 pub trait StackStateStore: Send + Sync + 'static {
-    /// The versions of a state that are kept, rejected ones too, newest first.
+    /// The stored versions of a state, including rejected ones, newest first.
     async fn stack_state_versions(&self, stack: &Authorized<Stack, Read>) -> Result<Vec<StateVersion>>;
-    /// One of them; [`Error::NotFound`] for one of another stack.
+    /// One version; [`Error::NotFound`] if it is of another stack.
     async fn stack_state_version(&self, stack: StackId, id: StateVersionId) -> Result<StateVersion>;
-    /// The pieces of a version, for somebody who gets all of it: that is told in the audit log.
+    /// The pieces of a version, for a caller who gets the whole content: writes an audit line.
     async fn stack_state_read(
         &self,
         by: Audited<'_, Stack, ReadState>,
         id: StateVersionId,
     ) -> Result<Vec<Sealed>>;
-    /// The pieces of a version, for the console's own eyes.
+    /// The pieces of a version, for the console itself.
     async fn stack_state_pieces(
         &self,
         stack: &Authorized<Stack, Read>,
         id: StateVersionId,
     ) -> Result<Vec<Sealed>>;
-    /// Keeps a state, as [`plural_core::stack_state::judge_write`] decides. What a person took is taken or refused with
-    /// [`Error::Conflict`]; what a tool brought and is not taken is kept as a rejected version.
+    /// Stores a state, as [`plural_core::stack_state::judge_write`] decides. A user's choice is accepted, or refused with
+    /// [`Error::Conflict`]; a tool's write that is not accepted is stored as a rejected version.
     async fn stack_state_write(
         &self,
         by: Audited<'_, Stack, WriteState>,
         write: &StateWrite,
     ) -> Result<StateWritten>;
-    /// Gives the lock of a state to who asks first.
+    /// Locks a state for the first who asks.
     async fn stack_state_lock(
         &self,
         by: Audited<'_, Stack, WriteState>,
         request: &LockRequest,
     ) -> Result<StateLocked>;
-    /// Ends the lock of this id; without one, whatever lock there is.
+    /// Releases the lock with this id; without an id, any lock.
     async fn stack_state_unlock(
         &self,
         by: Audited<'_, Stack, WriteState>,
@@ -132,13 +132,13 @@ pub trait StackStateStore: Send + Sync + 'static {
 }
 
 impl App {
-    /// The versions of a state that are kept, rejected ones too, newest first.
+    /// The stored versions of a state, including rejected ones, newest first.
     pub async fn stack_state_versions(&self, ctx: &OpCtx, id: StackId) -> Result<Vec<StateVersion>> {
         let stack = self.authorized::<Stack, Read>(ctx, &StackSelector::Id(id)).await?;
         self.store.stack_state_versions(&stack).await
     }
 
-    /// What a version holds, without values: its resources and the names of its outputs. The stack's state where no version is named.
+    /// The content of a version, without values: its resources and the names of its outputs. Of the current state if no version is named.
     pub async fn stack_state_listed(
         &self,
         ctx: &OpCtx,
@@ -156,7 +156,7 @@ impl App {
         Ok((version, resources, outputs))
     }
 
-    /// What differs between two versions, without values.
+    /// The difference between two versions, without values.
     pub async fn stack_state_diff(
         &self,
         ctx: &OpCtx,
@@ -172,7 +172,7 @@ impl App {
         on_a_thread(move || Ok(StateContent::read(&before)?.changes_to(&StateContent::read(&after)?))).await
     }
 
-    /// The version that [`App::stack_state_read`] would answer, if there is a state; for whoever may read it.
+    /// The version that [`App::stack_state_read`] would return, if there is a state; for callers who may read it.
     pub async fn stack_state_head(
         &self,
         ctx: &OpCtx,
@@ -186,7 +186,7 @@ impl App {
         }
     }
 
-    /// A version as the tool wrote it, with its values; told in the audit log.
+    /// A version as the tool wrote it, with its values; writes an audit line.
     pub async fn stack_state_read(
         &self,
         ctx: &OpCtx,
@@ -199,12 +199,12 @@ impl App {
         self.stack_state_opened(&version, &pieces).await
     }
 
-    /// Whether the caller may write, before anything of what they send is read.
+    /// Whether the caller may write, before the console reads the body.
     pub async fn stack_state_may_write(&self, ctx: &OpCtx, id: StackId) -> Result<()> {
         self.authorized::<Stack, WriteState>(ctx, &StackSelector::Id(id)).await.map(drop)
     }
 
-    /// Keeps a state that a tool wrote, which says that it holds `lock`.
+    /// Stores a state from a tool that claims to hold `lock`.
     pub async fn stack_state_write(
         &self,
         ctx: &OpCtx,
@@ -217,8 +217,8 @@ impl App {
         self.store.stack_state_write(stack.audited(ctx, "stack.state.write"), &write).await
     }
 
-    /// Makes an earlier or a rejected version the stack's state, under the next serial: what the tool planned before that does not
-    /// fit any more.
+    /// Makes an earlier or a rejected version the stack's state, under the next serial: earlier plans of the tool become
+    /// invalid.
     pub async fn stack_state_restore(
         &self,
         ctx: &OpCtx,
@@ -269,8 +269,8 @@ impl App {
         self.store.stack_state_lock(stack.audited(ctx, "stack.state.lock"), &request).await
     }
 
-    /// Takes the lock of this id back from a tool. One that names none was told by a person to end whatever lock there is:
-    /// that is how the tools' `force-unlock` asks.
+    /// Releases the lock with this id for a tool. A request without an id releases any lock:
+    /// the tools' `force-unlock` sends it, on the order of a user.
     pub async fn stack_state_unlock(
         &self,
         ctx: &OpCtx,
@@ -278,7 +278,7 @@ impl App {
         lock: Option<&str>,
     ) -> Result<StateUnlocked> {
         let stack = self.authorized::<Stack, WriteState>(ctx, &StackSelector::Id(id)).await?;
-        // The Job of a run ends its own lock and nobody else's: whoever is refused a lock is told its id.
+        // The Job of a run releases its own lock only: a refused lock request reveals the id of the lock.
         if let (Actor::Run(by), Some(held)) = (ctx.actor(), &stack.lock)
             && held.author != by.name()
         {
@@ -288,7 +288,7 @@ impl App {
         self.store.stack_state_unlock(stack.audited(ctx, action), lock).await
     }
 
-    /// Ends somebody's lock of this id: whoever holds it can no longer write.
+    /// Releases anybody's lock with this id: its holder can no longer write.
     pub async fn stack_state_force_unlock(&self, ctx: &OpCtx, id: StackId, lock: &str) -> Result<Stack> {
         let selector = StackSelector::Id(id);
         let stack = self.authorized::<Stack, WriteState>(ctx, &selector).await?;
@@ -323,7 +323,7 @@ impl App {
             piece.extend_from_slice(&number.to_be_bytes());
             piece.extend_from_slice(bytes);
             pieces.push(sealing.seal(&context, &piece)?);
-            // A large state does not hold up the thread.
+            // Parsing a large state must not block the thread.
             tokio::task::yield_now().await;
         }
         let kept = self.settings.stack_state_versions;
@@ -361,12 +361,12 @@ impl App {
     }
 }
 
-/// What the pieces of a version are sealed for.
+/// The associated data of a version's sealed pieces.
 fn context(id: StateVersionId) -> String {
     format!("stack_state:{id}")
 }
 
-/// Which Job of a run has a lock, behind what its tool says of itself: a run has several, one after the other.
+/// Names the Job of a run that holds a lock, after the tool's own text: a run has several Jobs, one after the other.
 fn of_job(run: &StackRun) -> String {
     let job = run.job.as_ref().map_or_else(String::new, |job| format!(", {}/{}", job.namespace, job.name));
     format!(" ({}, Job {}{job})", run.phase.as_str(), run.attempt)
@@ -380,7 +380,7 @@ fn held(lock: &StateLock) -> Error {
     ))
 }
 
-/// What takes a processor for a while.
+/// Runs work that keeps a processor busy for a while.
 async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     spawn_blocking(work).await.map_err(|cause| Error::internal("reading a state", cause))?
 }

@@ -1,4 +1,4 @@
-//! What a commit that is not merged yet would do on every cluster that it reaches.
+//! Fleet plans: what a commit that is not merged yet would change on every cluster that it affects.
 
 use std::collections::BTreeMap;
 
@@ -18,44 +18,44 @@ use crate::stack_run::{RunSource, RunTrigger, StackRun};
 use crate::stack_spec::StackSpec;
 use crate::sync::{PlanAction, ReportedPlan};
 
-/// Services of one plan; what is beyond is counted.
+/// Limit of services in one plan; the rest is only counted.
 pub const MOST_PARTS: usize = 2_000;
 /// How long agents have to answer.
 pub const PATIENCE: TimeDelta = TimeDelta::seconds(60);
-/// How long a plan of a pull request stands at least before it is made again because its branch moved on.
+/// Least age of a pull request's plan before the console replaces it because its branch moved.
 pub const REPLAN_AFTER: TimeDelta = TimeDelta::minutes(5);
-/// How long the plan of a preview is kept, with the artifacts that were built for it.
+/// How long the console keeps the plan of a preview, with the artifacts built for it.
 pub const PREVIEW_KEEP: TimeDelta = TimeDelta::hours(1);
-/// Plans of previews that are kept of one project; older ones go.
+/// Limit of preview plans kept per project; older ones are deleted.
 pub const MOST_PREVIEWS: u64 = 100;
-/// Those of one person among them, so that nobody takes the place of all others.
+/// Limit of those per user, so that no user evicts the plans of all others.
 pub const MOST_OWN_PREVIEWS: u64 = 20;
-/// Stacks that the plan of a preview names.
+/// Limit of stacks in the plan of a preview.
 pub const MOST_STACKS: usize = 200;
-/// Kinds of one service that are counted.
+/// Limit of kinds that are counted per service.
 const MOST_KINDS: usize = 50;
-/// Bytes of a branch, tag or commit.
+/// Limit of a branch, tag or commit, in bytes.
 const MAX_REFERENCE: usize = 255;
 
-/// How far a plan is.
+/// The phase of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FleetPlanPhase {
-    /// The commit comes from a fork: nothing is done with it before a person releases it.
+    /// The commit comes from a fork: the console does nothing with it before a user releases it.
     Held,
-    /// The console looks which services the commit reaches.
+    /// The console looks for the services that the commit affects.
     Looking,
-    /// Agents were asked.
+    /// The console asked the agents.
     Asked,
-    /// All have answered, or had the time to.
+    /// All agents answered, or ran out of time.
     Done,
-    /// It cannot be made.
+    /// The plan failed.
     Failed,
-    /// A newer plan took its place.
+    /// A newer plan superseded it.
     Superseded,
 }
 
 impl FleetPlanPhase {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 6] =
         [Self::Held, Self::Looking, Self::Asked, Self::Done, Self::Failed, Self::Superseded];
 
@@ -76,7 +76,7 @@ impl FleetPlanPhase {
         Self::ALL.into_iter().find(|phase| phase.as_str() == word)
     }
 
-    /// Nothing more comes.
+    /// Whether the plan has ended.
     pub const fn is_over(self) -> bool {
         match self {
             Self::Held | Self::Looking | Self::Asked => false,
@@ -85,23 +85,23 @@ impl FleetPlanPhase {
     }
 }
 
-/// What is known of one service of a plan.
+/// The state of one service in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FleetPartState {
     /// Its agent was asked.
     Waiting,
-    /// Its agent has answered.
+    /// Its agent answered.
     Planned,
     /// It cannot be planned: it does not build, or does not render.
     Failed,
-    /// Its agent was not connected, and was not waited for.
+    /// Its agent was not connected, and the plan does not wait for it.
     Away,
-    /// Its agent has not answered in time.
+    /// Its agent did not answer in time.
     Late,
 }
 
 impl FleetPartState {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 5] = [Self::Waiting, Self::Planned, Self::Failed, Self::Away, Self::Late];
 
     /// The word in the database.
@@ -121,17 +121,17 @@ impl FleetPartState {
     }
 }
 
-/// What a plan is asked for.
+/// The request for a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetPlanAsk {
     /// The repository.
     pub repository_id: RepositoryId,
-    /// Commit, branch or tag that is planned.
+    /// Commit, branch or tag to plan.
     pub reference: String,
-    /// The branch that it goes to: only services that follow it are reached, and only by what differs from it. Absent: all services of
-    /// the repository, by what differs from what they are at.
+    /// The target branch: the plan covers only services that follow it, by their difference to it. Absent: all services of the
+    /// repository, by their difference to their current revision.
     pub base: Option<String>,
-    /// The pull request that it is of.
+    /// The pull request that it belongs to.
     pub pull_request_id: Option<PullRequestId>,
 }
 
@@ -139,7 +139,7 @@ impl FleetPlanAsk {
     /// Checks it.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what is no commit, branch or tag.
+    /// [`Error::Invalid`] for an invalid name of a commit, branch or tag.
     pub fn check(&self) -> Result<()> {
         let Self { repository_id: _, reference, base, pull_request_id: _ } = self;
         check_reference("ref", reference)?;
@@ -174,21 +174,21 @@ pub fn follows_head(git: &GitRef) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PreviewedStack {
-    /// Which.
+    /// The stack.
     pub stack_id: StackId,
-    /// The run that plans it, once it was made.
+    /// The run that plans it, once there is one.
     pub run_id: Option<StackRunId>,
     /// Why it is not planned, in words.
     pub problem: Option<String>,
 }
 
-/// What a run plans that is of a preview: code that no commit of a repository holds.
+/// What the run of a preview plans: code that is in no commit of a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunPreview {
     /// The plan of the preview.
     pub plan_id: FleetPlanId,
-    /// The code, as it was put together when the preview was looked at.
+    /// The artifact of its code, built when the preview was requested.
     pub source: RunSource,
 }
 
@@ -200,69 +200,69 @@ impl StackRun {
 }
 
 impl StackSpec {
-    /// What the run of a preview is made of: what each plan of the stack has, but its actor.
+    /// The spec for the run of a preview: that of every plan of the stack, without its actor.
     #[must_use]
     pub fn for_preview(&self, preview: RunPreview) -> Self {
         Self { preview: Some(preview), pull_request: None, actor: None, ..self.clone() }
     }
 }
 
-/// What a plan is of that has no commit yet: what an automation would make of a branch.
+/// The subject of a plan without a commit: what an automation would make of a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetPreview {
-    /// Who asked. Nobody else sees the plan, but administrators.
+    /// Who asked. Only they and administrators see the plan.
     pub owner: UserId,
     /// The automation.
     pub automation_id: PrAutomationId,
-    /// The stacks whose code changes; empty until the console has looked.
+    /// The stacks whose code changes; empty until the console has found them.
     pub stacks: Vec<PreviewedStack>,
-    /// When it goes.
+    /// When it expires.
     pub expires_at: DateTime<Utc>,
 }
 
-/// What a commit would do on every cluster that it reaches.
+/// What a commit would change on every cluster that it affects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetPlan {
     /// Id.
     pub id: FleetPlanId,
-    /// Where its repository belongs.
+    /// The project of its repository.
     pub project_id: ProjectId,
     /// The repository.
     pub repository_id: RepositoryId,
-    /// The pull request that it is of.
+    /// The pull request that it belongs to.
     pub pull_request_id: Option<PullRequestId>,
-    /// Who asked, as the audit log calls them.
+    /// Who asked: the name in the audit log.
     pub creator: String,
-    /// What was asked for: commit, branch or tag.
+    /// The commit, branch or tag that was asked for.
     pub reference: String,
-    /// Where the host of the pull request keeps the commit, for git.
+    /// The ref of the pull request's head at its host.
     pub head_reference: Option<String>,
-    /// The branch that it goes to.
+    /// The target branch.
     pub base: Option<String>,
-    /// How far it is.
+    /// Its phase.
     pub phase: FleetPlanPhase,
-    /// What the console found; absent until it has looked.
+    /// What the console found; absent until then.
     pub found: Option<FleetFound>,
-    /// Why it cannot be made.
+    /// Why the plan failed.
     pub error: Option<String>,
-    /// It is of a preview, and of no commit of the repository.
+    /// It is of a preview, and not of a commit of the repository.
     pub preview: Option<FleetPreview>,
     /// When it was asked for.
     pub created_at: DateTime<Utc>,
-    /// When something of it last changed.
+    /// When it last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the error of a plan begins that the console makes again by itself.
+/// The prefix of the error of a plan that the console retries.
 const AGAIN: &str = "the console could not look at the commit and tries again at ";
 
-/// Why there is no plan yet, where the console makes it again by itself at this time.
+/// Why there is no plan yet, if the console retries it at this time.
 pub fn tried_again(at: DateTime<Utc>, why: &str) -> String {
     format!("{AGAIN}{}; `plural pr replan` does it at once: {why}", at.format("%Y-%m-%d %H:%M UTC"))
 }
 
 impl FleetPlan {
-    /// When the console makes it again by itself, for people; of one that failed as [`tried_again`] says.
+    /// When the console retries it, for people to read; from the error that [`tried_again`] wrote.
     pub fn again_at(&self) -> Option<&str> {
         let rest = self.error.as_deref()?.strip_prefix(AGAIN)?;
         rest.split_once(';').map(|(at, _)| at)
@@ -282,40 +282,40 @@ pub struct FleetFound {
     pub sha: String,
     /// First line of its message.
     pub message: String,
-    /// The commit that the branch was at which it goes to.
+    /// The commit of the target branch.
     pub base_sha: Option<String>,
-    /// What is planned is the commit merged into that: the branch had moved on.
+    /// The plan is of the commit merged into that: the branch had moved.
     pub is_merged: bool,
-    /// Services that are read from the repository and that it does not reach.
+    /// Number of services that read from the repository and are not affected.
     pub untouched: u32,
-    /// Services that are put together from several sources and were not looked at: too many, or a repository was not fetched yet.
+    /// Number of services with several sources that were skipped: there are too many, or a repository was not fetched yet.
     pub composed: u32,
-    /// Services that it reaches and that are too many for one plan.
+    /// Number of affected services beyond the limit of one plan.
     pub omitted: u32,
-    /// Until when agents have time.
+    /// Deadline of the agents.
     pub deadline: DateTime<Utc>,
-    /// What tells whether it is about the same once the branch has moved on; absent without a branch, and of earlier releases.
+    /// Digest that tells whether the plan stays the same when the branch moves; absent without a branch, and from earlier releases.
     pub about: Option<String>,
-    /// Where the branch went since, as far as it was looked at.
+    /// The newest commit of the branch that was compared with the plan.
     pub since: Option<FleetSince>,
 }
 
-/// Where the branch went that a plan is of.
+/// A later commit of the target branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetSince {
-    /// The commit that it is at.
+    /// The commit.
     pub sha: String,
-    /// A plan would be about something else there.
+    /// The plan would differ there.
     pub is_other: bool,
 }
 
 impl FleetFound {
-    /// The commit that the branch has moved to, where a plan would be about something else there.
+    /// The commit that the branch moved to, if the plan would differ there.
     pub fn moved(&self) -> Option<&str> {
         self.since.as_ref().filter(|since| since.is_other).map(|since| since.sha.as_str())
     }
 
-    /// The commit of the branch that was last looked at, and whether a plan would be about something else there.
+    /// The last compared commit of the branch, and whether the plan would differ there.
     pub fn looked_at(&self) -> Option<(&str, bool)> {
         match &self.since {
             Some(FleetSince { sha, is_other }) => Some((sha.as_str(), *is_other)),
@@ -324,27 +324,27 @@ impl FleetFound {
     }
 }
 
-/// How many objects of each kind of change.
+/// Numbers of objects by kind of change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PlanCounts {
-    /// New.
+    /// Created.
     pub created: u32,
-    /// Other than before.
+    /// Changed.
     pub changed: u32,
-    /// Gone.
+    /// Deleted.
     pub deleted: u32,
     /// Hooks that run.
     pub hooks: u32,
-    /// As they are.
+    /// Unchanged.
     pub unchanged: u32,
-    /// Kept from being applied: by policies, limits, other owners, kinds that are not served.
+    /// Blocked: by policies, limits, other owners, or kinds that the cluster does not serve.
     pub blocked: u32,
-    /// Differ, and are more than a plan lists.
+    /// Changed, but beyond the number that a plan lists.
     pub omitted: u32,
 }
 
 impl PlanCounts {
-    /// Those of a plan, and of so many objects that are no part of it because they cannot be sent.
+    /// The counts of a plan, with this many objects that it lacks because the agent cannot send them.
     pub fn of(plan: &ReportedPlan, unsent: usize) -> Self {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let mut counts = Self {
@@ -367,7 +367,7 @@ impl PlanCounts {
         counts
     }
 
-    /// Both.
+    /// The sum of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let Self { created, changed, deleted, hooks, unchanged, blocked, omitted } = other;
@@ -382,14 +382,14 @@ impl PlanCounts {
         }
     }
 
-    /// Something would happen.
+    /// Whether anything would change.
     pub fn is_any(self) -> bool {
         let Self { created, changed, deleted, hooks, unchanged: _, blocked, omitted } = self;
         [created, changed, deleted, hooks, blocked, omitted].iter().any(|number| *number > 0)
     }
 }
 
-/// How many objects of a kind something happens to.
+/// How many objects of a kind change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KindCount {
     /// The kind.
@@ -399,7 +399,7 @@ pub struct KindCount {
 }
 
 impl KindCount {
-    /// Those of a plan, most first.
+    /// The kinds of a plan, most frequent first.
     pub fn of(plan: &ReportedPlan) -> Vec<Self> {
         let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
         for planned in plan.objects.iter().filter(|planned| planned.action != PlanAction::Unchanged) {
@@ -416,7 +416,7 @@ impl KindCount {
 /// One service of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FleetPlanPart {
-    /// Id; also what its agent is asked under.
+    /// Id; also the id of the request to its agent.
     pub id: FleetPartId,
     /// The plan.
     pub plan_id: FleetPlanId,
@@ -430,11 +430,11 @@ pub struct FleetPlanPart {
     pub cluster: String,
     /// The project of the cluster when the plan was made.
     pub project_id: ProjectId,
-    /// What is known of it.
+    /// Its state.
     pub state: FleetPartState,
-    /// What would happen.
+    /// The changes in numbers.
     pub counts: PlanCounts,
-    /// Of what kinds the objects are that something happens to, most first.
+    /// The kinds of the objects that change, most frequent first.
     pub kinds: Vec<KindCount>,
     /// Why it is not planned, in words.
     pub error: Option<String>,
@@ -442,24 +442,24 @@ pub struct FleetPlanPart {
     pub answered_at: Option<DateTime<Utc>>,
 }
 
-/// What a plan says of one cluster.
+/// The plan of one cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSum {
     /// The cluster.
     pub cluster_id: ClusterId,
     /// Its handle when the plan was made.
     pub cluster: String,
-    /// Services that the commit reaches.
+    /// Number of affected services.
     pub services: u32,
     /// Of those, the ones whose agent has not answered yet.
     pub waiting: u32,
-    /// Those that cannot be planned.
+    /// The ones that cannot be planned.
     pub failed: u32,
-    /// Those whose agent was not connected.
+    /// The ones whose agent was not connected.
     pub away: u32,
-    /// Those whose agent has not answered in time.
+    /// The ones whose agent did not answer in time.
     pub late: u32,
-    /// What would happen.
+    /// The changes in numbers.
     pub counts: PlanCounts,
 }
 
@@ -490,7 +490,7 @@ impl ClusterSum {
     }
 }
 
-/// Parts in sum, by cluster, in the order of their handles.
+/// The parts summed up by cluster, ordered by handle.
 pub fn by_cluster(parts: &[FleetPlanPart]) -> Vec<ClusterSum> {
     let mut sums: BTreeMap<(&str, ClusterId), ClusterSum> = BTreeMap::new();
     for part in parts {
@@ -501,7 +501,7 @@ pub fn by_cluster(parts: &[FleetPlanPart]) -> Vec<ClusterSum> {
     sums.into_values().collect()
 }
 
-/// All parts in sum.
+/// The sum of all parts.
 pub fn total(parts: &[FleetPlanPart]) -> PlanCounts {
     parts.iter().fold(PlanCounts::default(), |sum, part| sum.and(part.counts))
 }

@@ -12,7 +12,7 @@ use crate::ids::{PrAutomationId, PrInstanceId, ProjectId, PullRequestId, Reposit
 use crate::page::Keyed;
 use crate::pr_automation_spec::PrAutomationSpec;
 
-/// How something that was generated stands.
+/// The state of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PrInstanceState {
     /// Its pull request is not merged yet.
@@ -21,12 +21,12 @@ pub enum PrInstanceState {
     Active,
     /// Its pull request was closed, or never opened.
     Abandoned,
-    /// A pull request that takes it away was merged.
+    /// A pull request that removes it was merged.
     Removed,
 }
 
 impl PrInstanceState {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 4] = [Self::Pending, Self::Active, Self::Abandoned, Self::Removed];
 
     /// The word in the database.
@@ -45,38 +45,38 @@ impl PrInstanceState {
     }
 }
 
-/// What was generated, by which version of its automation.
+/// What a version of an automation generated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrInstance {
     /// Id.
     pub id: PrInstanceId,
-    /// Where it belongs.
+    /// Its project.
     pub project_id: ProjectId,
-    /// Through which its repository is reached.
+    /// The connection to its repository.
     pub connection_id: ScmConnectionId,
-    /// The automation; absent once that is gone.
+    /// The automation; absent once that is deleted.
     pub automation_id: Option<PrAutomationId>,
     /// The repository, as `acme/shop`.
     pub repository: String,
-    /// The branch that pull requests for it go to.
+    /// The target branch of its pull requests.
     pub base: String,
-    /// What it was generated from and with.
+    /// Its version, answers and files.
     pub made: PrMade,
-    /// How it stands.
+    /// Its state.
     pub state: PrInstanceState,
-    /// The pull request that made it what it is; absent once that is forgotten.
+    /// The pull request of its current version; absent once that is pruned.
     pub pull_request_id: Option<PullRequestId>,
-    /// The commit that came with the merge, where it is known.
+    /// The merge commit, if it is known.
     pub commit: Option<String>,
-    /// The commit of the base that it was first generated on. All versions are compared on it.
+    /// The commit of the target branch that it was first generated on. All versions are compared on it.
     pub base_commit: Option<String>,
-    /// Milliseconds since 1970-01-01 UTC that its templates saw.
+    /// The clock of its templates, in milliseconds since 1970-01-01 UTC.
     pub clock_ms: i64,
-    /// The pull request that changes it.
+    /// The open pull request that changes it.
     pub change: Option<PrInstanceChange>,
-    /// When it was asked for.
+    /// When it was requested.
     pub created_at: DateTime<Utc>,
-    /// When something of it last changed.
+    /// When it last changed.
     pub updated_at: DateTime<Utc>,
 }
 
@@ -87,7 +87,7 @@ impl Keyed for PrInstance {
 }
 
 impl PrInstance {
-    /// The folder that all files lie in which are only its own; empty: the repository's root.
+    /// The common folder of all files that belong to it alone; empty: the repository's root.
     pub fn path(&self) -> &str {
         let mut own = self.made.files.iter().filter(|file| file.is_new).map(|file| folder(&file.path));
         let Some(first) = own.next() else { return "" };
@@ -107,15 +107,15 @@ fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// What something was generated from and with, and what came out.
+/// The inputs and the output of a generation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PrMade {
     /// The version of the automation.
     pub version: PrVersion,
-    /// What was answered.
+    /// The answers.
     pub answers: PrAnswers,
-    /// What was generated.
+    /// The generated files.
     pub files: Vec<PrInstanceFile>,
 }
 
@@ -125,19 +125,19 @@ pub struct PrMade {
 pub struct PrVersion {
     /// Counts the changes of the automation, from one.
     pub revision: i64,
-    /// Of what it asks and does.
+    /// Digest of its spec.
     pub digest: String,
-    /// What it asked and did.
+    /// Its spec at that time.
     pub spec: PrAutomationSpec,
     /// The commit of the repository that its own templates were read from, once that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub templates: Option<String>,
-    /// What it took from elsewhere; absent: that was not kept.
+    /// Its parts from elsewhere; absent: not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<PrParts>,
 }
 
-/// What an automation takes from elsewhere, and which of it: the same again makes the same.
+/// The parts that an automation takes from elsewhere, pinned: the same ones give the same result.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PrParts {
@@ -160,18 +160,18 @@ pub struct PrTemplates {
     pub folder: String,
 }
 
-/// A chart, at the version that was found.
+/// A chart, at its resolved version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrChart {
     /// The project whose rights it is read with.
     pub project: ProjectId,
     /// The version.
     pub version: String,
-    /// Of what it holds.
+    /// Digest of its content.
     pub digest: String,
 }
 
-/// Answers as they are kept: secret ones are not.
+/// The answers as they are stored, without secret ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PrAnswers {
@@ -182,12 +182,12 @@ pub struct PrAnswers {
 }
 
 impl PrAnswers {
-    /// What of answers is kept.
+    /// The stored part of answers.
     pub fn of(questions: &[FormQuestion], given: &Map<String, Value>) -> Self {
         let mut kept = Self::default();
         for (name, value) in given {
             let question = questions.iter().find(|question| question.name == *name);
-            // What no question asks is refused before; it may be anything.
+            // An answer without a question was refused before; here it counts as secret.
             match question.map(|question| question.kind) {
                 None | Some(QuestionType::Password) => {
                     if !(value.is_null() || value.as_str() == Some("")) {
@@ -213,7 +213,7 @@ impl PrAnswers {
         kept
     }
 
-    /// The kept answers to `questions` and those that are given now, which win. An empty one takes an answer back.
+    /// The stored answers to `questions` merged with the given ones, which win. An empty one removes an answer.
     pub fn with(&self, questions: &[FormQuestion], given: &Map<String, Value>) -> Map<String, Value> {
         let is_asked = |name: &str| questions.iter().any(|question| question.name == name);
         let mut all: Map<String, Value> = self
@@ -226,7 +226,7 @@ impl PrAnswers {
         all
     }
 
-    /// Secret answers to `questions` that were given once and are not now.
+    /// Secret answers to `questions` that were given once and are missing now.
     pub fn missing<'a>(&'a self, questions: &[FormQuestion], given: &Map<String, Value>) -> Vec<&'a str> {
         let is_asked = |name: &str| questions.iter().any(|question| question.name == name);
         let missing = self.secret.iter().map(String::as_str);
@@ -234,19 +234,19 @@ impl PrAnswers {
     }
 }
 
-/// A file that was generated.
+/// A generated file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PrInstanceFile {
     /// Its path.
     pub path: String,
-    /// SHA-256 of what it was then, in hex; absent: it was taken away.
+    /// SHA-256 of its generated content, in hex; absent: it was deleted.
     pub digest: Option<String>,
-    /// It was not there before.
+    /// It did not exist before.
     pub is_new: bool,
 }
 
-/// What a run on a repository generated.
+/// The output of a run on a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PrGenerated {
@@ -258,41 +258,41 @@ pub struct PrGenerated {
     pub files: Vec<PrInstanceFile>,
 }
 
-/// What a pull request does to something that was generated.
+/// What a pull request does to an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum PrInstanceChangeKind {
-    /// It becomes what another version makes.
+    /// It upgrades it to another version.
     Upgrade,
-    /// It is taken away.
+    /// It removes it.
     Uninstall,
 }
 
-/// A pull request that changes something that was generated.
+/// A pull request that changes an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrInstanceChange {
     /// The pull request.
     pub pull_request_id: PullRequestId,
     /// What it does.
     pub kind: PrInstanceChangeKind,
-    /// What the instance is once it is merged.
+    /// The instance after the merge.
     pub made: PrMade,
 }
 
-/// How a generated file differs from what was generated.
+/// How a generated file differs from its generated content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PrDrift {
     /// It does not.
     Same,
-    /// It holds something else, or an edit is not in it any more.
+    /// It has other content, or an edit is missing.
     Changed,
-    /// It is gone.
+    /// It was deleted.
     Missing,
 }
 
 impl PrAutomationSpec {
-    /// Whether a file of the repository is a template of this automation, or lies in a folder of them. A path that begins with what somebody
-    /// answers is none: it stands for anything.
+    /// Whether a file of the repository is a template of this automation, or is in a folder of them. A template path that
+    /// starts with an answer never matches: it could be anything.
     pub fn is_own_template(&self, path: &str) -> bool {
         self.creates.templates.iter().filter(|template| !template.external).any(|template| {
             let source = template.source.trim_start_matches("./").trim_end_matches('/');
@@ -300,7 +300,7 @@ impl PrAutomationSpec {
             let folder = match literal {
                 None if path == source => return true,
                 None => source,
-                // Up to the last folder that is sure.
+                // Up to the last folder that is constant.
                 Some(at) => folder(&source[..at]),
             };
             !folder.is_empty() && path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
@@ -313,15 +313,15 @@ impl PrAutomationSpec {
             || self.lua.as_ref().is_some_and(|script| script.external)
     }
 
-    /// Whether it takes something from elsewhere than the repository that it changes.
+    /// Whether it takes anything from outside the repository that it changes.
     pub fn takes_parts(&self) -> bool {
         self.takes_templates() || self.vendor.helm.is_some()
     }
 
-    /// SHA-256 in hex of what it asks and does, whatever it says about itself: two with the same one generate the same.
+    /// SHA-256 in hex of its questions and actions, without its descriptions: equal digests generate the same.
     ///
     /// # Errors
-    /// [`Error::Internal`] for what has no JSON.
+    /// [`Error::Internal`] if it has no JSON.
     pub fn digest(&self) -> Result<String> {
         let told = Self { documentation: None, icon: None, dark_icon: None, ..self.clone() };
         let json = serde_json::to_value(told)
@@ -332,7 +332,7 @@ impl PrAutomationSpec {
     }
 }
 
-/// JSON in one form, whatever the order of its keys: databases have their own.
+/// JSON in a canonical form, independent of the order of keys: databases have their own.
 fn feed(hash: &mut Sha256, value: &Value) {
     match value {
         Value::Object(entries) => {
@@ -419,7 +419,7 @@ mod tests {
         assert!(!serde_json::to_string(&kept).unwrap().contains("s3cr3t"));
         assert_eq!(kept.missing(&questions, &Map::new()), ["key"]);
         assert_eq!(kept.missing(&questions, &given), Vec::<&str>::new());
-        // A question that is not asked any more needs nothing.
+        // A question that is no longer asked needs no answer.
         assert_eq!(kept.missing(&questions[..1], &Map::new()), Vec::<&str>::new());
         let other = json!({"name": "web"}).as_object().unwrap().clone();
         assert_eq!(Value::Object(kept.with(&questions, &other)), json!({"name": "web"}));
@@ -447,7 +447,7 @@ mod tests {
         assert!(version.spec.takes_parts() && !version.spec.takes_templates());
         let json = serde_json::to_value(&version).unwrap();
         assert_eq!(serde_json::from_value::<PrVersion>(json.clone()).unwrap(), version);
-        // One that was recorded before has none.
+        // Older records have none.
         let mut before = json;
         before.as_object_mut().unwrap().remove("parts");
         assert_eq!(serde_json::from_value::<PrVersion>(before).unwrap().parts, None);

@@ -1,4 +1,4 @@
-//! What is read back of a pull request from its host, after it was opened.
+//! What the console reads back of a pull request from its host, after it was opened.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -8,76 +8,76 @@ use crate::ids::{ClusterId, ServiceId, StackId};
 use crate::name::{Handle, KubeName};
 use crate::pull_request::{HostPullRequest, MAX_LABELS, MAX_LINE, PrPhase, PullRequest};
 
-/// Words before the number in the address of a pull request's page.
+/// Path segments before the number in the URL of a pull request's page.
 const PAGES: [&str; 5] = ["merge_requests", "pull", "pull-requests", "pullrequest", "pulls"];
-/// Bytes of a text in which markers are looked for.
+/// Limit of a text that is searched for markers, in bytes.
 const MAX_TEXT: usize = 1 << 18;
 
-/// What is known of a pull request at its host.
+/// The state of a pull request at its host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PrLife {
-    /// The commit that it would merge, or that it merged.
+    /// The head commit, open or merged.
     pub head: Option<String>,
-    /// The rest of what the host tells.
+    /// The other facts from the host.
     pub facts: PrFacts,
-    /// What it is about.
+    /// The console's nouns that it belongs to.
     pub links: PrLinks,
-    /// When that was asked for which this is the answer to; absent before the first time.
+    /// When the request for this answer was sent; absent before the first one.
     pub read_at: Option<DateTime<Utc>>,
 }
 
-/// What a host tells of a pull request beside how it stands.
+/// What a host reports of a pull request beside its status.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PrFacts {
-    /// The branch that it goes to.
+    /// The target branch.
     pub base: Option<String>,
-    /// Who opened it, as the host calls them.
+    /// Its author's name at the host.
     pub author: Option<String>,
-    /// It is not ready for review.
+    /// It is a draft.
     pub draft: bool,
-    /// It comes from another repository.
+    /// It comes from a fork.
     pub fork: bool,
-    /// The commit that merged it.
+    /// The merge commit.
     pub merge_commit: Option<String>,
-    /// Checks of its head; absent where the host does not tell.
+    /// Checks of its head; absent if the host reports none.
     pub checks: Option<PrChecks>,
-    /// What reviewers say; absent where the host does not tell.
+    /// Reviews; absent if the host reports none.
     pub reviews: Option<PrReviews>,
-    /// Why it could not be read the last time.
+    /// Why the last read failed.
     pub error: Option<String>,
 }
 
-/// How the checks of a commit stand together.
+/// The combined status of a commit's checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PrCheckState {
-    /// There is none.
+    /// There are none.
     None,
-    /// Some are not done.
+    /// Some are pending.
     Pending,
-    /// All are good.
+    /// All succeeded.
     Passed,
-    /// At least one is bad.
+    /// At least one failed.
     Failed,
 }
 
-/// Checks of a commit, counted.
+/// Numbers of checks of a commit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PrChecks {
-    /// Good ones.
+    /// Succeeded.
     pub passed: u32,
-    /// Bad ones.
+    /// Failed.
     pub failed: u32,
-    /// Those that are not done.
+    /// Pending.
     pub pending: u32,
-    /// The host has more than are read: the others may be bad.
+    /// The host has more than the limit: the others may have failed.
     pub incomplete: bool,
 }
 
 impl PrChecks {
-    /// How they stand together.
+    /// Their combined status.
     pub const fn state(self) -> PrCheckState {
         match self {
             Self { failed: 1.., .. } => PrCheckState::Failed,
@@ -88,17 +88,17 @@ impl PrChecks {
     }
 }
 
-/// The last word of each reviewer, counted.
+/// Numbers of reviewers, by their latest review.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PrReviews {
-    /// Who approved.
+    /// They approved.
     pub approved: u32,
-    /// Who wants changes.
+    /// They requested changes.
     pub changes_requested: u32,
 }
 
-/// What a pull request is about: as its text says, as far as that is believed.
+/// The nouns that a pull request belongs to: named in its text, as far as that is trusted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PrLinks {
     /// A service.
@@ -109,7 +109,7 @@ pub struct PrLinks {
     pub cluster: Option<ClusterId>,
 }
 
-/// How to merge.
+/// The method of a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PrMergeMethod {
@@ -117,11 +117,11 @@ pub enum PrMergeMethod {
     Merge,
     /// As one commit with all changes.
     Squash,
-    /// Its commits on top of the base.
+    /// Rebases its commits onto the target branch.
     Rebase,
 }
 
-/// What a text says that it is about. Anybody who edits it may say so: nothing follows from it alone.
+/// The nouns that a text claims to belong to. Anybody who edits it can claim so: on its own it has no effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PrMarkers {
     /// A service: its cluster's handle, and its name.
@@ -155,13 +155,13 @@ impl PrMarkers {
         found
     }
 
-    /// Whether it says anything.
+    /// Whether it claims nothing.
     pub const fn is_empty(&self) -> bool {
         self.service.is_none() && self.stack.is_none() && self.cluster.is_none()
     }
 }
 
-/// A text as one line that is not too long.
+/// A text as one line, within the limit.
 fn line(text: &str) -> String {
     let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let plain = plain.trim();
@@ -177,7 +177,7 @@ fn named(text: &str) -> String {
     if line.is_empty() { "-".to_owned() } else { line }
 }
 
-/// As much of a text as is looked at.
+/// The part of a text that is searched.
 fn cut(text: &str) -> &str {
     let mut end = text.len().min(MAX_TEXT);
     while !text.is_char_boundary(end) {
@@ -186,7 +186,7 @@ fn cut(text: &str) -> &str {
     &text[..end]
 }
 
-/// The word after this one in a line, in any case. It ends before what is in no name: Markdown around it.
+/// The word after this one in a line, ignoring case. It ends at characters that no name has, such as Markdown.
 fn after<'a>(line: &'a str, word: &str) -> Option<&'a str> {
     let at = line.to_ascii_lowercase().find(word)? + word.len();
     let rest = line[at..].trim_start_matches([' ', '\t', '*', '`', '_']);
@@ -197,7 +197,7 @@ fn after<'a>(line: &'a str, word: &str) -> Option<&'a str> {
 }
 
 impl HostPullRequest {
-    /// The same with what can be recorded: whoever edits a title or a label at the host must not keep the console from seeing the rest.
+    /// The same with invalid parts dropped: a title or a label at the host must not keep the console from reading the rest.
     #[must_use]
     pub fn tidied(self) -> Self {
         let Self { url, repository, branch, title, status, labels } = self;
@@ -212,7 +212,7 @@ impl HostPullRequest {
         }
     }
 
-    /// Its number, where its address is that of a pull request's page.
+    /// Its number, if its URL is that of a pull request's page.
     pub fn number(&self) -> Option<u64> {
         let path = self.url.split(['?', '#']).next().unwrap_or_default();
         let mut parts = path.rsplit('/');
@@ -227,20 +227,20 @@ impl HostPullRequest {
     }
 }
 
-/// How a pull request is found where it is.
+/// How a pull request is identified at its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrPlace {
     /// By its number at a git host.
     Number(u64),
-    /// By its branch: plain git has no pull requests, and whoever has the repository merges the branch.
+    /// By its branch: plain git has no pull requests, and the owner of the repository merges the branch.
     Branch,
 }
 
 impl PullRequest {
-    /// How it is found.
+    /// How it is identified.
     ///
     /// # Errors
-    /// [`Error::Conflict`] for one that the host does not have, or whose address names none.
+    /// [`Error::Conflict`] if the host does not have it, or its URL has no number.
     pub fn place(&self) -> Result<PrPlace> {
         if self.progress.phase != PrPhase::Opened {
             return Err(Error::conflict("the pull request is not open yet, or was not opened"));
@@ -258,7 +258,7 @@ impl PullRequest {
     /// Its number at the host.
     ///
     /// # Errors
-    /// As [`PullRequest::place`]; and for a branch of plain git.
+    /// Same as [`PullRequest::place`]; and for a branch of plain git.
     pub fn number(&self) -> Result<u64> {
         match self.place()? {
             PrPlace::Number(number) => Ok(number),
@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(state(2, 0, 0), PrCheckState::Passed);
         assert_eq!(state(2, 0, 1), PrCheckState::Pending);
         assert_eq!(state(2, 1, 1), PrCheckState::Failed);
-        // What was not read is not good.
+        // Unread checks do not count as succeeded.
         let cut = |failed| PrChecks { passed: 2, failed, incomplete: true, ..PrChecks::default() }.state();
         assert_eq!((cut(0), cut(1)), (PrCheckState::Pending, PrCheckState::Failed));
     }

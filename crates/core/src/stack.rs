@@ -1,4 +1,4 @@
-//! Stacks: infrastructure that a tool keeps, and whose state the console holds.
+//! Stacks: infrastructure that a tool manages, and whose state the console holds.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::stack_run::RunStatus;
 use crate::stack_spec::StackSpec;
 use crate::stack_state::{StateLock, StateVersion};
 
-/// The tool that keeps the infrastructure of a stack.
+/// The tool that manages the infrastructure of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StackTool {
@@ -30,7 +30,7 @@ pub enum StackTool {
     Ansible,
     /// Pulumi.
     Pulumi,
-    /// Commands of the stack's own.
+    /// The stack's own commands.
     Custom,
 }
 
@@ -54,7 +54,7 @@ impl StackTool {
         Self::ALL.into_iter().find(|tool| tool.as_str() == word)
     }
 
-    /// The console can keep its state, over Terraform's `http` backend.
+    /// Whether the console can hold its state, through Terraform's `http` backend.
     pub const fn has_state(self) -> bool {
         matches!(self, Self::Terraform | Self::Terragrunt)
     }
@@ -65,28 +65,28 @@ impl StackTool {
 pub struct StackSource {
     /// The repository.
     pub repository_id: RepositoryId,
-    /// What of it.
+    /// Revision and folder.
     pub git: GitRef,
-    /// The cluster whose agent starts its Jobs.
+    /// The cluster whose agent creates its Jobs.
     pub cluster_id: ClusterId,
 }
 
-/// How the code of a stack is followed. It decides nothing that a run is made of.
+/// How the console follows the code of a stack. It has no influence on the content of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StackFollow {
-    /// Seconds between two looks at its code; else as often as the console fetches the repository.
+    /// Interval of polls of its code, in seconds; absent: each fetch of the repository.
     pub interval_seconds: Option<u32>,
-    /// The connection to a git host through which its pull requests are planned; else each one that may touch its repository.
+    /// The connection to the git host for plans of its pull requests; absent: each connection that may use its repository.
     pub connection_id: Option<ScmConnectionId>,
 }
 
 impl StackFollow {
-    /// The shortest interval, in seconds: hosts count requests.
+    /// The shortest interval, in seconds: hosts limit the rate of requests.
     pub const SHORTEST: u32 = 30;
     /// The longest one, in seconds: seven days.
     pub const LONGEST: u32 = 7 * 24 * 60 * 60;
 
-    /// Checks what was given.
+    /// Checks the settings.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an interval that is too short or too long.
@@ -100,52 +100,52 @@ impl StackFollow {
     }
 }
 
-/// Infrastructure that a tool keeps.
+/// Infrastructure that a tool manages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stack {
     /// Id.
     pub id: StackId,
-    /// Where it belongs. It stays there.
+    /// Its project. It cannot be moved.
     pub project_id: ProjectId,
     /// Unique in the installation.
     pub name: Name,
-    /// What keeps it.
+    /// Its tool.
     pub tool: StackTool,
     /// It cannot be deleted.
     pub protect: bool,
-    /// Where its code is; absent for one whose tool somebody runs elsewhere, and of which only the state is here.
+    /// Where its code is; absent if its tool runs elsewhere, and only the state is here.
     pub source: Option<StackSource>,
-    /// How that is followed.
+    /// How the console follows its code.
     pub follow: StackFollow,
-    /// What it is made of.
+    /// Its spec.
     pub spec: StackSpec,
     /// Names and values by which stacks are grouped and found.
     pub tags: BTreeMap<String, String>,
-    /// Neither commits nor the clock make runs.
+    /// Neither commits nor the schedule start runs.
     pub paused: bool,
-    /// How its newest run that was no dry run stands.
+    /// Status of its newest run other than a dry run.
     pub status: Option<RunStatus>,
-    /// The commit that was applied last.
+    /// The last applied commit.
     pub sha: Option<String>,
-    /// When a run last applied all of it.
+    /// When a run last succeeded in applying it.
     pub last_successful_at: Option<DateTime<Utc>>,
     /// Why its code cannot be read, if it cannot.
     pub source_error: Option<String>,
-    /// Since when it is to be destroyed and deleted.
+    /// Since when it is being destroyed and deleted.
     pub deleted_at: Option<DateTime<Utc>>,
-    /// Who last changed what it is made of.
+    /// Who last changed its inputs.
     pub changed_by: Option<UserId>,
-    /// The same as the audit log names them: a service account together with whoever assumed it.
+    /// The same as the name in the audit log: a service account together with whoever assumed it.
     pub changed_as: Option<String>,
-    /// Who holds its state, if anybody does.
+    /// The lock of its state, if any.
     pub lock: Option<StateLock>,
-    /// The version of its state that counts; absent before the first one.
+    /// The current version of its state; absent before the first one.
     pub state: Option<StateVersion>,
-    /// What the clock does for it, and how far it has drifted.
+    /// Its schedule and its drift.
     pub watch: StackWatch,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
-    /// When it was last changed; its state changes without this.
+    /// When it was last changed; a new state does not count.
     pub updated_at: DateTime<Utc>,
 }
 
@@ -155,14 +155,14 @@ impl Keyed for Stack {
     }
 }
 
-/// What a new stack is made from.
+/// The settings of a new stack.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NewStack {
     /// Unique in the installation.
     pub name: Name,
-    /// What keeps it.
+    /// Its tool.
     pub tool: StackTool,
-    /// Where it belongs; else in the default project.
+    /// Its project; absent: the default project.
     pub project_id: Option<ProjectId>,
     /// It cannot be deleted.
     pub protect: bool,
@@ -170,19 +170,19 @@ pub struct NewStack {
     pub tags: BTreeMap<String, String>,
     /// Where its code is.
     pub source: Option<StackSource>,
-    /// How that is followed.
+    /// How the console follows its code.
     pub follow: StackFollow,
-    /// What it is made of.
+    /// Its spec.
     pub spec: StackSpec,
-    /// Variables of the environment of its runs.
+    /// Environment variables of its runs.
     pub environment: Vec<InputVariable>,
     /// Files of its runs, by path.
     pub files: BTreeMap<String, String>,
-    /// Who may read, change or administer it, besides those of its project.
+    /// Bindings of its own, besides those of its project.
     pub bindings: BindingsChange,
 }
 
-/// What changes of a stack; `None` leaves a part as it is.
+/// Changes of a stack; `None` leaves a part as it is.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct StackChange {
     /// A new name.
@@ -193,15 +193,15 @@ pub struct StackChange {
     pub tags: Option<BTreeMap<String, String>>,
     /// Another place of its code, or of its runs.
     pub source: Option<StackSource>,
-    /// Another way in which that is followed, whole.
+    /// Replaces how the console follows its code, as a whole.
     pub follow: Option<StackFollow>,
-    /// Another document, whole.
+    /// Replaces its spec, as a whole.
     pub spec: Option<StackSpec>,
-    /// All variables. One whose value is absent keeps the value that it has: secret ones are not shown to whoever edits the rest.
+    /// All variables. One without a value keeps its value: secret ones are hidden from users who edit the rest.
     pub environment: Option<Vec<ChangedVariable>>,
-    /// All files; `None` keeps the content that one has.
+    /// All files; `None` keeps the content of a file.
     pub files: Option<BTreeMap<String, Option<String>>>,
-    /// Neither commits nor the clock make runs.
+    /// Neither commits nor the schedule start runs.
     pub paused: Option<bool>,
     /// Other bindings; they need admin access.
     pub bindings: BindingsChange,
@@ -212,13 +212,13 @@ pub struct StackChange {
 pub struct ChangedVariable {
     /// Name.
     pub name: String,
-    /// Value; absent: the one that it has.
+    /// Value; absent: unchanged.
     pub value: Option<String>,
-    /// The value is hidden.
+    /// The value is secret.
     pub secret: bool,
 }
 
-// Files, as values of variables, may be secrets.
+// Files may be secret, like values of variables.
 impl std::fmt::Debug for NewStack {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let files: Vec<&String> = self.files.keys().collect();

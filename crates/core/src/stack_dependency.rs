@@ -1,4 +1,4 @@
-//! What stacks take from each other: outputs of one are variables of another. Together they are a graph without cycles.
+//! Dependencies between stacks: outputs of one are variables of another. They form a graph without cycles.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -15,30 +15,30 @@ use crate::stack::StackTool;
 use crate::stack_checks::check_variable_name;
 use crate::stack_run::{RunStatus, StackRun};
 
-/// Stacks that one may depend on by itself.
+/// Limit of direct dependencies of a stack.
 pub const MAX_DEPENDENCIES: usize = 16;
-/// Outputs that it may take from one of them.
+/// Limit of outputs that it takes from one of them.
 const MAX_OUTPUTS: usize = 64;
-/// Stacks on the longest way through the graph.
+/// Limit of stacks on the longest path through the graph.
 pub const MAX_DEPTH: usize = 16;
 /// The attribute.
 const FIELD: &str = "attributes.dependencies";
 
-/// A stack that another one depends on, and what it takes from it.
+/// A stack that another one depends on, and the outputs that it takes from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackDependency {
     /// The stack.
     pub stack_id: StackId,
-    /// What is taken from it; nothing: only the order counts.
+    /// The outputs; empty: only the order counts.
     #[serde(default)]
     pub outputs: Vec<OutputReference>,
-    /// Whoever saved it may read the state of that stack: only then are sensitive outputs given.
+    /// Whoever saved it may read the state of that stack: sensitive outputs need that.
     #[serde(default)]
     pub reads_state: bool,
 }
 
-/// An output that is taken as a variable.
+/// An output that becomes a variable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OutputReference {
@@ -49,26 +49,26 @@ pub struct OutputReference {
     pub name: String,
 }
 
-/// What a run takes from other stacks. It waits for them until all of that is settled.
+/// What a run takes from other stacks. The run waits until all of that is settled.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Upstream {
-    /// The run of another stack whose outputs made this one.
+    /// The run of another stack whose new outputs triggered this one.
     pub run: Option<StackRunId>,
-    /// Since when its values are those that it has; absent while it waits.
+    /// When its values were settled; absent while it waits.
     pub settled_at: Option<DateTime<Utc>>,
-    /// 32 bytes, in hex, of all values. Only the installation can make them.
+    /// 32 bytes, in hex, over all values. Only the installation can compute them.
     pub digest: Option<String>,
 }
 
 impl Upstream {
-    /// It waits for other stacks.
+    /// Whether it waits for other stacks.
     pub const fn is_held(&self) -> bool {
         self.settled_at.is_none()
     }
 }
 
-/// Checks what a stack takes from others, by itself.
+/// Checks the dependencies of a stack on their own.
 ///
 /// # Errors
 /// [`Error::Invalid`], which names the variable or output.
@@ -106,7 +106,7 @@ pub fn check_dependencies(dependencies: &[StackDependency], variables: &Map<Stri
     Ok(())
 }
 
-/// Which stacks depend on which.
+/// The graph of dependencies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StackGraph {
     upstream: BTreeMap<StackId, BTreeSet<StackId>>,
@@ -114,7 +114,7 @@ pub struct StackGraph {
 }
 
 impl FromIterator<(StackId, StackId)> for StackGraph {
-    /// Of pairs: a stack, and one that it depends on.
+    /// From pairs of a stack and one that it depends on.
     fn from_iter<I: IntoIterator<Item = (StackId, StackId)>>(edges: I) -> Self {
         let mut graph = Self::default();
         for (stack, upstream) in edges {
@@ -126,46 +126,46 @@ impl FromIterator<(StackId, StackId)> for StackGraph {
 }
 
 impl StackGraph {
-    /// With other dependencies of one stack.
+    /// The graph with other dependencies of one stack.
     #[must_use]
     pub fn with(&self, stack: StackId, upstream: &[StackId]) -> Self {
         let others = self.edges().filter(|(of, _)| *of != stack);
         others.chain(upstream.iter().map(|upstream| (stack, *upstream))).collect()
     }
 
-    /// All pairs: a stack, and one that it depends on.
+    /// All pairs of a stack and one that it depends on.
     pub fn edges(&self) -> impl Iterator<Item = (StackId, StackId)> {
         self.upstream.iter().flat_map(|(stack, all)| all.iter().map(move |upstream| (*stack, *upstream)))
     }
 
-    /// What a stack depends on by itself.
+    /// The direct dependencies of a stack.
     pub fn upstream(&self, stack: StackId) -> impl Iterator<Item = StackId> {
         self.upstream.get(&stack).into_iter().flatten().copied()
     }
 
-    /// What depends on a stack by itself.
+    /// The direct dependents of a stack.
     pub fn downstream(&self, stack: StackId) -> impl Iterator<Item = StackId> {
         self.downstream.get(&stack).into_iter().flatten().copied()
     }
 
-    /// All that a stack depends on, also through others.
+    /// All direct and indirect dependencies of a stack.
     pub fn ancestors(&self, stack: StackId) -> BTreeSet<StackId> {
         reached(stack, &self.upstream)
     }
 
-    /// All that depends on a stack, also through others.
+    /// All direct and indirect dependents of a stack.
     pub fn descendants(&self, stack: StackId) -> BTreeSet<StackId> {
         reached(stack, &self.downstream)
     }
 
-    /// A way from a stack to itself, beginning and ending there.
+    /// A cycle through a stack: the path starts and ends there.
     pub fn cycle(&self, stack: StackId) -> Option<Vec<StackId>> {
         let mut came: BTreeMap<StackId, StackId> = BTreeMap::new();
         let mut next = vec![stack];
         while let Some(one) = next.pop() {
             for upstream in self.upstream(one) {
                 if upstream == stack {
-                    // It was walked from its end.
+                    // The path was built from its end.
                     let (mut path, mut at) = (vec![one], one);
                     while let Some(before) = came.get(&at) {
                         path.push(*before);
@@ -184,21 +184,21 @@ impl StackGraph {
         None
     }
 
-    /// Stacks on the longest way through this one. Without a cycle.
+    /// Number of stacks on the longest path through this one. Assumes that there is no cycle.
     pub fn depth(&self, stack: StackId) -> usize {
         longest(stack, &self.upstream) + longest(stack, &self.downstream) - 1
     }
 
-    /// Of these stacks, those that others depend on first. Without a cycle, and else in the order that they have.
+    /// These stacks, dependencies first, and otherwise in the given order. Assumes that there is no cycle.
     #[must_use]
     pub fn upstream_first<T>(&self, mut stacks: Vec<T>, id: impl Fn(&T) -> StackId) -> Vec<T> {
-        // Each way is walked once, and not with each comparison.
+        // Depths are computed once, and not in each comparison.
         stacks.sort_by_cached_key(|stack| longest(id(stack), &self.upstream));
         stacks
     }
 }
 
-/// All that is reached from a stack, without itself.
+/// All stacks that can be reached from one, without itself.
 fn reached(from: StackId, along: &BTreeMap<StackId, BTreeSet<StackId>>) -> BTreeSet<StackId> {
     let (mut found, mut next) = (BTreeSet::new(), vec![from]);
     while let Some(one) = next.pop() {
@@ -207,7 +207,7 @@ fn reached(from: StackId, along: &BTreeMap<StackId, BTreeSet<StackId>>) -> BTree
     found
 }
 
-/// Stacks on the longest way from one, with itself. By waves: a graph with a cycle ends it, too.
+/// Number of stacks on the longest path from one, including itself. Breadth first, so a cycle ends it, too.
 fn longest(from: StackId, along: &BTreeMap<StackId, BTreeSet<StackId>>) -> usize {
     let (mut wave, mut count) = (BTreeSet::from([from]), 0);
     while !wave.is_empty() && count <= along.len() + 1 {
@@ -217,31 +217,31 @@ fn longest(from: StackId, along: &BTreeMap<StackId, BTreeSet<StackId>>) -> usize
     count
 }
 
-/// A stack that a run takes something from, as it is now.
+/// The current state of a stack that a run depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct UpstreamNow<'a> {
-    /// Its name, or what stands for it.
+    /// Its name, or a placeholder.
     pub name: &'a str,
-    /// The run depends on it by itself, and not only through others.
+    /// The run depends on it directly.
     pub is_direct: bool,
     /// It was applied.
     pub is_applied: bool,
-    /// Its newest run that is no dry run.
+    /// Its newest run other than a dry run.
     pub newest: Option<&'a StackRun>,
 }
 
-/// Whether a run goes on.
+/// Whether a run may proceed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hold {
-    /// It does.
+    /// It may.
     Goes,
     /// It waits, for this reason.
     Waits(String),
-    /// It ends, for this reason: what it waited for did not come.
+    /// It ends, for this reason: its dependency failed.
     Skipped(String),
 }
 
-/// Whether a run that was made then goes on.
+/// Whether a run that was created at this time may proceed.
 pub fn hold(made: DateTime<Utc>, upstream: &[UpstreamNow<'_>]) -> Hold {
     let mut waits = None;
     for UpstreamNow { name, is_direct, is_applied, newest } in upstream.iter().copied() {
@@ -269,12 +269,12 @@ pub fn hold(made: DateTime<Utc>, upstream: &[UpstreamNow<'_>]) -> Hold {
     waits.map_or(Hold::Goes, Hold::Waits)
 }
 
-/// What stands for the name of a stack in what a run says of others: not all who read the run may see these.
+/// The placeholder for the name of a stack in the text of a run: readers of the run may not be allowed to see that stack.
 pub fn stand_in(id: StackId) -> String {
     format!("<{id}>")
 }
 
-/// Each stand-in of a text: where it begins and ends, and for which stack it stands.
+/// The placeholders of a text: their ranges, and their stacks.
 pub fn stand_ins(text: &str) -> Vec<(Range<usize>, StackId)> {
     let mut found = Vec::new();
     for (begin, _) in text.match_indices('<') {
@@ -287,7 +287,7 @@ pub fn stand_ins(text: &str) -> Vec<(Range<usize>, StackId)> {
     found
 }
 
-/// A text with the names of stacks, for one who may see these.
+/// A text with names instead of placeholders, for a reader who may see these stacks.
 pub fn with_names(text: &str, names: &BTreeMap<StackId, String>) -> String {
     let (mut told, mut at) = (String::with_capacity(text.len()), 0);
     for (place, id) in stand_ins(text) {
@@ -304,9 +304,9 @@ pub fn with_names(text: &str, names: &BTreeMap<StackId, String>) -> String {
 pub struct TakenValue {
     /// Name of the variable.
     pub name: String,
-    /// What it is.
+    /// Its value.
     pub value: Value,
-    /// The tool says that it is sensitive.
+    /// The tool marks it as sensitive.
     pub secret: bool,
 }
 
@@ -318,8 +318,8 @@ impl std::fmt::Debug for TakenValue {
     }
 }
 
-/// Lays values over the variables that a run takes and over its environment: what is no secret goes in as variables do. What is goes into the
-/// environment, which is sealed and hidden from logs; so does all of a tool that has no variables.
+/// Adds values to the variables and the environment of a run. A value that is not secret becomes a variable. A secret one goes into the
+/// environment, which is sealed and masked in logs; for a tool without variables, so do all others.
 pub fn lay_values(
     tool: StackTool,
     values: Vec<TakenValue>,

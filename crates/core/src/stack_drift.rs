@@ -1,7 +1,7 @@
-//! Drift of a stack: what something other than its tool changed, as a plan that only looks at the world tells it.
+//! Drift of a stack: what something other than its tool changed, read from a plan that only refreshes.
 //!
-//! Terraform and OpenTofu say it as `resource_drift` of the plan's JSON: `before` is what the state knows, `after` what there is. Of the other
-//! tools the printed text is read, which names resources and not their fields.
+//! Terraform and OpenTofu report it as `resource_drift` in the plan's JSON: `before` is the state, `after` is reality. For the other tools
+//! the printed text is parsed, which names resources and not their fields.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -14,29 +14,29 @@ use crate::ids::{StackDriftId, StackId, StackRunId};
 use crate::page::Keyed;
 use crate::stack::StackTool;
 
-/// Resources that are kept of one look.
+/// Limit of stored resources per detection.
 pub const MAX_RESOURCES: usize = 500;
-/// Fields that are kept of one resource.
+/// Limit of stored fields per resource.
 pub const MAX_FIELDS: usize = 50;
-/// Bytes of one value; the rest is cut.
+/// Limit of a value, in bytes; the rest is cut.
 const MAX_VALUE: usize = 2 << 10;
-/// Bytes of an address, of a type, and of a path.
+/// Limit of an address, of a type, and of a path, in bytes.
 const MAX_NAME: usize = 1 << 10;
-/// Bytes of all fields of one look.
+/// Limit of all fields of one detection, in bytes.
 const MAX_BYTES: usize = 2 << 20;
 
 /// What happened to a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DriftAction {
-    /// It is another one than the tool knows.
+    /// It differs from the state.
     Updated,
-    /// It is gone.
+    /// It was deleted.
     Deleted,
 }
 
 impl DriftAction {
-    /// Both.
+    /// All variants.
     pub const ALL: [Self; 2] = [Self::Updated, Self::Deleted];
 
     /// The word in the database.
@@ -47,7 +47,7 @@ impl DriftAction {
         }
     }
 
-    /// The one of this word.
+    /// The action of this word.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|action| action.as_str() == word)
     }
@@ -57,15 +57,15 @@ impl DriftAction {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DriftField {
-    /// Where in the resource: `tags.team`, `rule[0].port`.
+    /// Its path in the resource: `tags.team`, `rule[0].port`.
     pub path: String,
-    /// What the tool knows, as JSON; absent where it knows of nothing there, and where it is sensitive.
+    /// The value in the state, as JSON; absent if there is none, and if it is sensitive.
     pub before: Option<String>,
-    /// What there is.
+    /// The actual value.
     pub after: Option<String>,
-    /// One of the two is sensitive, so that neither is here.
+    /// One of the two is sensitive, so both are left out.
     pub sensitive: bool,
-    /// One of the two is longer than what is here of it.
+    /// One of the two was cut.
     pub cut: bool,
 }
 
@@ -75,39 +75,39 @@ impl std::fmt::Debug for DriftField {
     }
 }
 
-/// A resource that drifted.
+/// A drifted resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriftedResource {
     /// Its address in the code.
     pub address: String,
     /// Its type.
     pub kind: String,
-    /// What of the tool keeps it.
+    /// Its provider.
     pub provider: String,
     /// What happened to it.
     pub action: DriftAction,
-    /// What of it differs; nothing of one that is gone.
+    /// The fields that differ; empty if it was deleted.
     pub fields: Vec<DriftField>,
-    /// Further fields that differ.
+    /// Number of further fields that differ.
     pub left_out: u64,
 }
 
-/// A resource that drifted, as it is known from one look to the next.
+/// A drifted resource, tracked from one detection to the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackDrift {
-    /// Id. It stays as long as each look finds the address.
+    /// Id. It stays as long as each detection finds the address.
     pub id: StackDriftId,
-    /// Of this stack.
+    /// The stack.
     pub stack_id: StackId,
-    /// What is known of it.
+    /// The resource.
     pub resource: DriftedResource,
-    /// The run that found it last.
+    /// The last run that found it.
     pub run_id: StackRunId,
     /// The number of that run.
     pub run: u64,
-    /// When it was found first, since when each look found it.
+    /// When it was first found; each detection since has found it.
     pub first_seen_at: DateTime<Utc>,
-    /// When it was found last.
+    /// When it was last found.
     pub last_seen_at: DateTime<Utc>,
 }
 
@@ -117,52 +117,52 @@ impl Keyed for StackDrift {
     }
 }
 
-/// How a stack stands by what the last look found.
+/// The drift status of a stack, as of the last detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DriftStatus {
-    /// Nobody has looked yet.
+    /// There was no detection yet.
     Unchecked,
-    /// There is what the tool knows.
+    /// Reality matches the state.
     InSync,
     /// Something else changed resources.
     Drifted,
 }
 
-/// What is told of a stack's looks for drift. One that failed leaves what the last good one found.
+/// The results of a stack's drift detection. A failed one leaves the findings of the last successful one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DriftCheck {
-    /// When the last good look ended.
+    /// When the last successful detection ended.
     pub checked_at: Option<DateTime<Utc>>,
     /// The number of its run.
     pub run: Option<u64>,
-    /// Resources that it found, and that are kept.
+    /// Number of resources that it found, and that are stored.
     pub count: u64,
-    /// Further resources that it found.
+    /// Number of further resources that it found.
     pub left_out: u64,
-    /// Why the newest look failed; absent where it was a good one.
+    /// Why the newest detection failed; absent if it succeeded.
     pub error: Option<String>,
     /// When it failed.
     pub failed_at: Option<DateTime<Utc>>,
 }
 
-/// What the clock does next for a stack, and what it found.
+/// The schedule of a stack, and its drift.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StackWatch {
-    /// When it makes a run next.
+    /// When it starts its next run.
     pub next_run_at: Option<DateTime<Utc>>,
-    /// When it looks for drift next.
+    /// When its next drift detection is due.
     pub next_drift_at: Option<DateTime<Utc>>,
-    /// Why it made no run when it was time for one.
+    /// Why it started no run when one was due.
     pub error: Option<String>,
-    /// Since when resources are found that drifted.
+    /// Since when drift is found.
     pub drifted_at: Option<DateTime<Utc>>,
-    /// What is told of the looks; absent before the first one.
+    /// The results of drift detection; absent before the first one.
     pub drift: Option<DriftCheck>,
 }
 
 impl StackWatch {
-    /// How the stack stands.
+    /// The drift status.
     pub fn status(&self) -> DriftStatus {
         if self.drifted_at.is_some() {
             return DriftStatus::Drifted;
@@ -172,20 +172,20 @@ impl StackWatch {
     }
 }
 
-/// What one look found.
+/// The findings of one detection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DriftFound {
-    /// The resources, each address once, in their order.
+    /// The resources in order, each address once.
     pub resources: Vec<DriftedResource>,
-    /// Further resources.
+    /// Number of further resources.
     pub left_out: u64,
 }
 
 impl DriftFound {
-    /// What a tool found: in the JSON of its plan where it has one, else in what it printed.
+    /// The findings of a tool: from the JSON of its plan if it has one, else from its output.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where there is no such JSON. No part of it is told: it may hold secrets.
+    /// [`Error::Conflict`] if there is no such JSON. The error quotes no part of it: it may contain secrets.
     pub fn of(tool: StackTool, json: Option<&[u8]>, text: &str) -> Result<Self> {
         match tool {
             StackTool::Terraform | StackTool::Terragrunt => {
@@ -200,7 +200,7 @@ impl DriftFound {
         }
     }
 
-    /// One more, unless there are too many.
+    /// Adds one, within the limit.
     fn push(&mut self, resource: DriftedResource) {
         let known = self.resources.iter().any(|other| other.address == resource.address);
         if known || resource.address.is_empty() {
@@ -227,7 +227,7 @@ impl DriftFound {
 }
 
 fn of_terraform(plan: &Value) -> Result<DriftFound> {
-    // Each plan says of which format it is. Without that, nothing that is missing means that nothing drifted.
+    // Every plan names its format version. Without one, a missing field would not mean that there is no drift.
     if !plan["format_version"].is_string() {
         return Err(Error::conflict("the plan that was uploaded is none of Terraform or OpenTofu"));
     }
@@ -241,12 +241,12 @@ fn of_terraform(plan: &Value) -> Result<DriftFound> {
         let action = match (does("update") || does("create"), does("delete")) {
             (true, _) => DriftAction::Updated,
             (false, true) => DriftAction::Deleted,
-            // It has another address in the code, and is what it was.
+            // It moved to another address in the code, and did not change.
             (false, false) => continue,
         };
         let mut address = text("address").to_owned();
         if let Some(key) = resource["deposed"].as_str() {
-            // An old one beside the one that took its place: they share their address.
+            // A deposed object beside its replacement: they share their address.
             address = format!("{address} (deposed {key})");
         }
         let mut fields = Fields { bytes: &mut bytes, kept: Vec::new(), left_out: 0 };
@@ -271,7 +271,7 @@ fn of_terraform(plan: &Value) -> Result<DriftFound> {
     Ok(found)
 }
 
-/// What is null is not there.
+/// Null counts as absent.
 fn given(value: Option<&Value>) -> Option<&Value> {
     value.filter(|value| !value.is_null())
 }
@@ -281,19 +281,19 @@ fn part(value: Option<&Value>, at: impl Index) -> Option<&Value> {
     given(value.and_then(|value| value.get(at)))
 }
 
-/// What of a value is sensitive.
+/// The sensitive parts of a value.
 #[derive(Clone, Copy)]
 enum Mask<'p> {
-    /// Nothing.
+    /// None.
     Clear,
     /// All of it.
     Hidden,
-    /// What the masks of its parts say.
+    /// By the masks of its parts.
     Parts(&'p Value),
 }
 
 impl<'p> Mask<'p> {
-    /// The mask of a value. Without one, or with one that does not fit, all of it is sensitive.
+    /// The mask of a value. If it is missing or does not fit, all of the value is sensitive.
     fn of(mask: Option<&'p Value>, value: Option<&Value>) -> Self {
         match (mask, value) {
             (_, None) | (Some(Value::Bool(false)), _) => Self::Clear,
@@ -324,9 +324,9 @@ impl<'p> Mask<'p> {
     }
 }
 
-/// The fields of a resource that differ.
+/// The differing fields of a resource.
 struct Fields<'b> {
-    /// Of all resources so far.
+    /// Bytes of all resources so far.
     bytes: &'b mut usize,
     kept: Vec<DriftField>,
     left_out: u64,
@@ -378,7 +378,7 @@ impl Fields<'_> {
                     self.compare(&format!("{path}[{at}]"), (before, after), masks);
                 }
             }
-            // Of two kinds: what a mask says of parts of the one cannot be told of the other.
+            // The types differ: a mask for parts of one does not apply to the other.
             (before, after) => {
                 let is_partly = |mask| matches!(mask, Mask::Parts(_));
                 let sensitive = is_partly(mask_before) || is_partly(mask_after);
@@ -406,7 +406,7 @@ impl Fields<'_> {
     }
 }
 
-/// A value as JSON, and whether it is cut.
+/// A value as JSON, and whether it was cut.
 fn told(value: Option<&Value>) -> (Option<String>, bool) {
     let Some(value) = value else { return (None, false) };
     let mut text = value.to_string();
@@ -418,7 +418,7 @@ fn told(value: Option<&Value>) -> (Option<String>, bool) {
     (Some(text), is_long)
 }
 
-/// The path of a field of what is at `path`.
+/// The path of a field below `path`.
 fn below(path: &str, name: &str) -> String {
     let is_plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
     match (path.is_empty(), is_plain) {
@@ -428,7 +428,7 @@ fn below(path: &str, name: &str) -> String {
     }
 }
 
-/// Of the recap of `ansible-playbook --check`: hosts on which it would change something.
+/// From the recap of `ansible-playbook --check`: hosts that it would change.
 fn of_ansible(text: &str) -> DriftFound {
     let mut found = DriftFound::default();
     for line in text.lines().skip_while(|line| !line.starts_with("PLAY RECAP")).skip(1) {
@@ -455,7 +455,7 @@ fn of_ansible(text: &str) -> DriftFound {
     found
 }
 
-/// Of `pulumi refresh --preview-only --diff`: a line `~ aws:s3/bucket:Bucket: (update)`, and below it `[urn=urn:pulumi:…]`.
+/// From `pulumi refresh --preview-only --diff`: a line `~ aws:s3/bucket:Bucket: (update)`, and below it `[urn=urn:pulumi:…]`.
 fn of_pulumi(text: &str) -> DriftFound {
     let mut found = DriftFound::default();
     let mut action = None;
@@ -479,7 +479,7 @@ fn of_pulumi(text: &str) -> DriftFound {
     found
 }
 
-/// Of the commands of a `CUSTOM` stack: lines `drift: updated ADDRESS` and `drift: deleted ADDRESS`.
+/// From the commands of a `CUSTOM` stack: lines `drift: updated ADDRESS` and `drift: deleted ADDRESS`.
 fn of_custom(text: &str) -> DriftFound {
     let mut found = DriftFound::default();
     for line in text.lines() {

@@ -1,8 +1,8 @@
-//! Commands that somebody runs on demand in the environment of a stack.
+//! Commands that a user runs on demand in the environment of a stack.
 //!
-//! Whoever may run them (the action `stack-exec`) chooses every word, so they get as little as they need: they run in the first Job of
-//! the run, which reads the state. In the second, which writes it, they run only where whoever asks may write the stack, too, and a stack
-//! that asks for approval lets none of them pass there that nobody agreed to.
+//! A user with the action `stack-exec` chooses every word of them, so they get as few rights as possible: they run in the first Job of
+//! the run, which reads the state. They run in the second Job, which writes it, only if the user may also write the stack; and if the stack
+//! requires approval, only with that approval.
 
 use std::fmt::Write as _;
 
@@ -15,40 +15,40 @@ use crate::stack_checks::{check_command, check_path};
 use crate::stack_run::RunPhase;
 use crate::stack_spec::StackApproval;
 
-/// Commands of one run.
+/// Limit of commands in one run.
 const MAX_COMMANDS: usize = 32;
-/// Bytes of all of them.
+/// Limit of bytes of all commands of a run.
 const MAX_BYTES: usize = 64 << 10;
-/// Bytes of what the audit log says of them.
+/// Limit of bytes of the commands in the audit log.
 const MAX_TOLD: usize = 1024;
-/// Bytes from which on the value of a secret variable is looked for. A shorter one would be found by chance.
+/// Least bytes of a secret variable whose value is searched for. A shorter value would match by chance.
 const SHORTEST: usize = 4;
 
 const FIELD: &str = "commands";
 
-/// The commands of a run that somebody made with them. They are a part of what the run is made of, and sealed with it.
+/// The commands of a run that a user started with them. They are part of the run's snapshot, and sealed with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecCommands {
     /// The Job that runs them.
     pub phase: RunPhase,
-    /// In this order; the first one that fails is the last.
+    /// In order; the first one that fails ends the run.
     pub commands: Vec<ExecCommand>,
-    /// The name that these commands are stored under, where they are.
+    /// The name that these commands are stored under, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom: Option<String>,
-    /// Variables that whoever started them answered; their values are in the environment of the run.
+    /// Answers of the user who started them; their values are in the environment of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<ExecAnswer>,
 }
 
-/// An answer that commands have in their environment.
+/// An answer that is in the environment of the commands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecAnswer {
     /// Name of the variable.
     pub name: String,
-    /// Its value, where readers of the stack may see it.
+    /// Its value, unless readers of the stack may not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<String>,
 }
@@ -59,7 +59,7 @@ impl From<&FormAnswer> for ExecAnswer {
     }
 }
 
-/// A command that somebody runs on demand. No shell reads it.
+/// A command that a user runs on demand. It does not go through a shell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExecCommand {
@@ -67,14 +67,14 @@ pub struct ExecCommand {
     pub cmd: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Folder below the one in which the tool runs; absent for that itself.
+    /// Folder below the tool's working folder; absent: the working folder.
     pub dir: Option<String>,
-    /// It waits for approval where the stack asks for that.
+    /// It waits for approval if the stack requires that.
     pub approve: bool,
 }
 
 impl ExecCommand {
-    /// As a person would type it.
+    /// The command as a person would type it.
     fn line(&self) -> String {
         let line = line(&self.cmd, &self.args);
         match &self.dir {
@@ -85,11 +85,11 @@ impl ExecCommand {
 }
 
 impl ExecCommands {
-    /// These commands, with the rights that whoever asks can have for them.
+    /// These commands, with the most rights that the user can have for them.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for commands that are none or hold the value of a secret variable, which whoever reads the stack would see then,
-    /// and [`Error::Forbidden`] where they want an approval after which they would have rights that whoever asks has not.
+    /// [`Error::Invalid`] for invalid commands, and for those that contain the value of a secret variable, which readers of the stack would
+    /// see; [`Error::Forbidden`] if an approval would give them rights that the user does not have.
     pub fn asked(
         commands: Vec<ExecCommand>,
         approval: &StackApproval,
@@ -104,18 +104,18 @@ impl ExecCommands {
                 "commands that wait for approval run with the rights to apply: you need write access to this stack as well",
             ));
         }
-        // Where nobody agrees to them though the stack asks for it, they change nothing that a plan could not.
+        // The stack requires approval and they do not wait for it: they get no more rights than a plan.
         let phase = if may_write && (waits || !approval.required) { RunPhase::Apply } else { RunPhase::Plan };
         Ok(Self { phase, commands, custom: None, answers: Vec::new() })
     }
 
-    /// The same, as they are stored under a name and started with these answers.
+    /// The same commands, stored under a name and started with these answers.
     #[must_use]
     pub fn started(self, custom: String, answers: &[FormAnswer]) -> Self {
         Self { custom: Some(custom), answers: answers.iter().map(ExecAnswer::from).collect(), ..self }
     }
 
-    /// What people agree to: every command, on a line of its own.
+    /// What people approve: every command, on a line of its own.
     pub fn text(&self) -> String {
         let mut text = match self.phase {
             RunPhase::Plan => "Runs, with the rights to plan:\n".to_owned(),
@@ -139,7 +139,7 @@ impl ExecCommands {
         text
     }
 
-    /// What the audit log says: all of them on one line, cut where that is long.
+    /// The text for the audit log: all commands on one line, truncated.
     pub fn told(&self) -> String {
         let lines: Vec<String> = self.commands.iter().map(ExecCommand::line).collect();
         let mut told = match &self.custom {
@@ -154,7 +154,7 @@ impl ExecCommands {
     }
 }
 
-/// Checks commands of a run: their words, and that none of these holds the value of a secret variable.
+/// Checks the words of commands, and that none contains the value of a secret variable.
 pub(crate) fn check_commands(commands: &[ExecCommand], environment: &[InputVariable]) -> Result<()> {
     if commands.is_empty() || commands.len() > MAX_COMMANDS {
         return Err(Error::invalid(FIELD, format!("must be 1 to {MAX_COMMANDS}")));
@@ -185,7 +185,7 @@ pub(crate) fn check_commands(commands: &[ExecCommand], environment: &[InputVaria
     Ok(())
 }
 
-/// Refuses answers that are shown and hold the value of a secret variable: whoever reads the stack would see it.
+/// Refuses visible answers that contain the value of a secret variable: readers of the stack would see it.
 ///
 /// # Errors
 /// [`Error::Invalid`], which names the question and the variable.
@@ -218,13 +218,13 @@ pub(crate) fn line(cmd: &str, args: &[String]) -> String {
     line
 }
 
-/// A word as a shell would take it back: what it shows cannot be taken for two words, or for another line.
+/// A word quoted for a shell, so that nobody can mistake it for two words or for another line.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
-    // Marks that turn the order of what is shown around are no letters.
+    // Characters that reverse the direction of text are not letters.
     if word.chars().any(|c| c.is_control() || !(c.is_ascii() || c.is_alphanumeric())) {
         return format!("$'{}'", word.escape_default());
     }
@@ -246,7 +246,7 @@ mod tests {
         ExecCommands { phase, commands, custom: None, answers: Vec::new() }
     }
 
-    /// Every case: who asks, what the stack asks for, what the command says.
+    /// Every case: the user's rights, the stack's approval setting, the command's flag.
     #[test]
     fn commands_have_no_more_rights_than_whoever_asks_and_what_was_agreed_to() {
         for (may_write, required, approve, expected) in [
@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    /// A stack may ask for approval of all of them; where it asks for none of its plans, that says nothing.
+    /// A stack may require approval of all commands; if it requires none for its plans, that has no effect.
     #[test]
     fn a_stack_may_let_no_command_run_that_nobody_agreed_to() {
         let asked = |required, may_write| {
@@ -308,12 +308,12 @@ mod tests {
         assert!(refused(vec![command(&long)]).contains("64 KiB"));
         let told = refused(vec![command(&["curl", "-H", "Authorization: hunter2-hunter2"])]);
         assert!(told.contains("TOKEN") && !told.contains("hunter2"), "{told}");
-        // The name of it is none.
+        // This one has an invalid name.
         let named = vec![command(&["sh", "-c", "curl -H \"$TOKEN\""])];
         assert!(ExecCommands::asked(named, &StackApproval::default(), true, &[secret]).is_ok());
     }
 
-    /// Two commands that do other things never read the same: people agree to the digest of this text.
+    /// Two different commands never have the same text: people approve its digest.
     #[test]
     fn what_people_agree_to_says_every_word() {
         let of = |words: &[&str]| given(RunPhase::Apply, vec![command(words)]).text();
@@ -360,7 +360,7 @@ mod tests {
         of(QuestionType::Int, "3", &short).unwrap();
     }
 
-    /// People agree to the answers, too, and never see those that are secret.
+    /// People approve the answers, too, and never see the secret ones.
     #[test]
     fn what_people_agree_to_says_the_answers() {
         let answer = |name: &str, kind, value: &str| FormAnswer {
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(started.told(), "'grow it' (make)");
         let json = serde_json::to_string(&started).unwrap();
         assert!(!json.contains("hunter2"), "{json}");
-        // Those without a name are stored as before.
+        // Commands without a name are stored as before.
         let plain = serde_json::to_value(given(RunPhase::Plan, vec![command(&["ls"])])).unwrap();
         assert!(plain.get("custom").is_none() && plain.get("answers").is_none(), "{plain}");
     }

@@ -1,6 +1,6 @@
-//! Policy of stacks: rules in Rego that a plan is checked against before anybody may apply it, and what they and Trivy say of it.
+//! Policy of stacks: rules in Rego that check a plan before anybody may apply it, and the findings of rules and Trivy.
 //!
-//! Whatever cannot be checked is refused: rules that are missing, broken, too large or say something unreadable never let a plan through.
+//! It fails closed: rules that are missing, broken or too large, or whose result cannot be parsed, never let a plan pass.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,28 +11,28 @@ use crate::ids::RepositoryId;
 use crate::service::GitRef;
 use crate::stack::StackTool;
 
-/// Files of rules of one set.
+/// Limit of files in a set of rules.
 pub const MAX_RULE_FILES: usize = 200;
-/// Bytes of all files of one set.
+/// Limit of the bytes of all files of a set.
 pub const MAX_RULE_BYTES: usize = 1 << 20;
-/// Files of rules of a project, which are part of its settings.
+/// Limit of files of a project's rules, which are part of its settings.
 pub const MAX_PROJECT_RULES: usize = 50;
-/// Bytes of all of those.
+/// Limit of the bytes of all of those.
 pub const MAX_PROJECT_RULE_BYTES: usize = 256 << 10;
-/// Findings of one check.
+/// Limit of findings of one check.
 pub const MAX_VIOLATIONS: usize = 500;
-/// Bytes of a text of a finding.
+/// Limit of a text of a finding, in bytes.
 pub const MAX_VIOLATION_TEXT: usize = 2 << 10;
-/// Bytes of a report that a harness hands in.
+/// Limit of a report from a harness, in bytes.
 pub const MAX_FINDING: usize = 4 << 20;
-/// The folder of a stack's own repository that has its rules.
+/// The folder with rules in a stack's own repository.
 pub const OWN_RULES: &str = ".plural/policies";
 
-/// How bad a finding is. In this order: what nobody rated may be anything, so it is worse than all.
+/// The severity of a finding, in order. A finding without a rating could be anything, so it ranks above all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Severity {
-    /// Harmless.
+    /// None.
     None,
     /// Low.
     Low,
@@ -42,12 +42,12 @@ pub enum Severity {
     High,
     /// Critical.
     Critical,
-    /// Nobody says.
+    /// Not rated.
     Unknown,
 }
 
 impl Severity {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 6] =
         [Self::None, Self::Low, Self::Medium, Self::High, Self::Critical, Self::Unknown];
 
@@ -63,29 +63,29 @@ impl Severity {
         }
     }
 
-    /// The one of this word, in any case.
+    /// The severity of this word, ignoring case.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.as_str().eq_ignore_ascii_case(word))
     }
 }
 
-/// What checks plans besides the rules.
+/// The engine that checks plans besides the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyEngine {
-    /// Nothing.
+    /// None.
     Rego,
     /// Trivy, in the image of the run.
     Trivy,
 }
 
-/// What the plans of a stack are checked by.
+/// The policy that checks the plans of a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackPolicy {
-    /// What checks them besides the rules.
+    /// The engine besides the rules.
     pub engine: PolicyEngine,
-    /// Findings that are worse refuse a plan; without one, all that deny do.
+    /// Findings that are more severe refuse a plan; absent: all findings that deny do.
     #[serde(default)]
     pub max_severity: Option<Severity>,
     /// The stack's own repository has rules in [`OWN_RULES`].
@@ -94,7 +94,7 @@ pub struct StackPolicy {
     /// A repository with rules; together with `git`.
     #[serde(default)]
     pub repository_id: Option<RepositoryId>,
-    /// What of that repository.
+    /// Revision and folder of the rules.
     #[serde(default)]
     pub git: Option<GitRef>,
 }
@@ -146,7 +146,7 @@ pub struct RuleFile {
 /// Checks the rules of a project.
 ///
 /// # Errors
-/// [`Error::Invalid`], which names the field. Whether they compile is known only to those who run them.
+/// [`Error::Invalid`], which names the field. Whether they compile is only known to the engine that runs them.
 pub fn check_project_rules(field: &'static str, rules: &[RuleFile]) -> Result<()> {
     if rules.len() > MAX_PROJECT_RULES {
         return Err(Error::invalid(field, format!("at most {MAX_PROJECT_RULES} are allowed")));
@@ -170,31 +170,31 @@ pub fn check_project_rules(field: &'static str, rules: &[RuleFile]) -> Result<()
     Ok(())
 }
 
-/// All that decides what of a plan is refused.
+/// Everything that decides whether a plan is refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleSets {
     /// Rules of the project: whatever they deny is refused.
     pub project: Vec<RuleFile>,
-    /// Rules that the stack names; none where it names none.
+    /// Rules that the stack names; empty if it names none.
     pub stack: Option<Vec<RuleFile>>,
-    /// Findings of the stack's own policy that are worse refuse a plan.
+    /// Findings of the stack's own policy that are more severe refuse a plan.
     pub max_severity: Option<Severity>,
-    /// Trivy has to say something, too.
+    /// A report of Trivy is required, too.
     pub trivy: bool,
 }
 
 impl RuleSets {
-    /// Nothing is asked for.
+    /// Whether nothing is checked.
     pub fn is_empty(&self) -> bool {
         let Self { project, stack, max_severity: _, trivy } = self;
         project.is_empty() && stack.is_none() && !trivy
     }
 
-    /// SHA-256, in hex, over all of it: the plan was checked by this, and by nothing else.
+    /// SHA-256, in hex, over all of it: identifies exactly what checked the plan.
     pub fn digest(&self) -> String {
         let Self { project, stack, max_severity, trivy } = self;
         let mut hash = Sha256::new();
-        // Lengths are written, so that no text can pass for another one's end.
+        // Lengths are part of the hash, so that the end of one text cannot be taken for the start of another.
         let mut put = |text: &str| {
             hash.update((text.len() as u64).to_be_bytes());
             hash.update(text);
@@ -215,10 +215,10 @@ impl RuleSets {
     }
 }
 
-/// Refuses a set of rules that is too large or has none.
+/// Refuses a set of rules that is too large or empty.
 ///
 /// # Errors
-/// Why not, in words.
+/// The reason, in words.
 pub fn check_rule_files(rules: &[RuleFile]) -> std::result::Result<(), String> {
     if rules.is_empty() {
         return Err("there is no file that ends with .rego".to_owned());
@@ -232,29 +232,29 @@ pub fn check_rule_files(rules: &[RuleFile]) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// What a rule says of a plan.
+/// A finding of a rule about a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleFinding {
-    /// What it is called: as the finding says itself, or the rule's own name.
+    /// Its name: from the finding itself, or else the name of the rule.
     pub rule: String,
-    /// The resource, by its address.
+    /// The address of the resource.
     pub resource: Option<String>,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
     /// What is wrong.
     pub message: String,
     /// It only warns.
     pub warns: bool,
-    /// Where more is written about it.
+    /// URL of the documentation.
     pub url: Option<String>,
-    /// What to do.
+    /// How to fix it.
     pub resolution: Option<String>,
 }
 
-/// Reads the entries of one rule of a policy, as JSON.
+/// Parses the entries of one rule of a policy, from JSON.
 ///
 /// # Errors
-/// Why they cannot be read, in words: never a part of what they say.
+/// Why they cannot be parsed, in words: never a part of their content.
 pub fn rule_findings(name: &str, entries: &Value) -> std::result::Result<Vec<RuleFinding>, String> {
     let Some(entries) = entries.as_array() else {
         return Err(format!("the rule {name} is no set: write `{name} contains message if {{ … }}`"));
@@ -315,17 +315,17 @@ pub fn rule_findings(name: &str, entries: &Value) -> std::result::Result<Vec<Rul
     entries.iter().map(read).collect()
 }
 
-/// Whose rule it was.
+/// The source of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ViolationSource {
-    /// The project's.
+    /// The project.
     Project,
-    /// The stack's.
+    /// The stack.
     Stack,
-    /// Trivy's.
+    /// Trivy.
     Trivy,
-    /// That of a program in the Job of another client's runner.
+    /// A program in the Job of another client's runner.
     Runner,
 }
 
@@ -341,10 +341,10 @@ impl ViolationSource {
     }
 }
 
-/// What a plan does against a policy.
+/// A violation of a policy by a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
-    /// Whose rule it was.
+    /// The source of the rule.
     pub source: ViolationSource,
     /// It refuses the plan.
     pub refuses: bool,
@@ -353,7 +353,7 @@ pub struct Violation {
     pub finding: RuleFinding,
 }
 
-/// What findings mean for a plan: those that deny and are worse than the worst that is let through refuse it.
+/// Turns findings into violations: those that deny, and are more severe than the limit, refuse the plan.
 pub fn judged(
     source: ViolationSource,
     findings: Vec<RuleFinding>,
@@ -367,7 +367,7 @@ pub fn judged(
     findings.into_iter().map(judge).collect()
 }
 
-/// Why these refuse a plan; none where they do not.
+/// Why these refuse a plan; `None` if they do not.
 pub fn refusal(violations: &[Violation]) -> Option<String> {
     let mut refusing: Vec<&Violation> = violations.iter().filter(|violation| violation.refuses).collect();
     refusing.sort_by_key(|violation| std::cmp::Reverse(violation.finding.severity));
@@ -380,10 +380,10 @@ pub fn refusal(violations: &[Violation]) -> Option<String> {
     Some(format!("policy refused the plan: {}{resource}{more}", worst.message))
 }
 
-/// Reads a report of `trivy config --format json`.
+/// Parses a report of `trivy config --format json`.
 ///
 /// # Errors
-/// Why it cannot be read, in words: never a part of what it says.
+/// Why it cannot be parsed, in words: never a part of its content.
 pub fn trivy_findings(report: &[u8]) -> std::result::Result<Vec<RuleFinding>, String> {
     let report: Value =
         serde_json::from_slice(report).map_err(|_| "the report of Trivy is no JSON".to_owned())?;
@@ -416,7 +416,7 @@ pub fn trivy_findings(report: &[u8]) -> std::result::Result<Vec<RuleFinding>, St
             all.push(RuleFinding {
                 rule: text(&failure["ID"]).ok_or("the report of Trivy has a finding without an ID")?,
                 resource: text(&failure["CauseMetadata"]["Resource"]),
-                // What it does not rate refuses.
+                // A finding without a rating refuses.
                 severity: failure["Severity"].as_str().and_then(Severity::parse).unwrap_or(Severity::Unknown),
                 message: message.ok_or("the report of Trivy has a finding without a message")?,
                 warns: false,
@@ -431,13 +431,13 @@ pub fn trivy_findings(report: &[u8]) -> std::result::Result<Vec<RuleFinding>, St
     Ok(all)
 }
 
-/// What was found of a plan, as it is stored.
+/// The check of a plan, as it is stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CheckedPlan {
-    /// Of the rules that it was checked by.
+    /// Digest of the rules that checked it.
     pub digest: String,
-    /// What they said.
+    /// Their findings.
     pub violations: Vec<Violation>,
 }
 

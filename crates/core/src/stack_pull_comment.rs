@@ -1,5 +1,5 @@
-//! What the host of a pull request is told of the plans of its stacks: one comment, and a check for each stack. It holds kinds, names,
-//! counts and a link: everybody who may read the repository reads it. Values are read in the console, by right.
+//! What the console publishes about stacks at the host of a pull request: one comment, and a check per stack. It contains kinds, names,
+//! counts and a link: every reader of the repository sees it. Values are shown in the console only, by right.
 
 use std::fmt::Write as _;
 
@@ -7,60 +7,60 @@ use crate::stack_cost::PlanCost;
 use crate::stack_policy_rules::{Severity, Violation};
 use crate::stack_run::{PlanSummary, RunStatus, StackRun};
 
-/// Stacks that a comment names: hosts take no longer ones.
+/// Limit of stacks in a comment: hosts limit its length.
 const MAX_ROWS: usize = 200;
-/// Letters of a name or a link.
+/// Limit of a name or a link, in characters.
 const MAX_CELL: usize = 400;
 
-/// How a stack stands with a pull request.
+/// The state of a stack for a pull request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PullOutcome {
     /// Its run has not ended.
     Waits,
-    /// There is a plan, and nothing refuses it.
+    /// There is a plan, and no policy refuses it.
     Planned(PlanSummary, PullFindings),
     /// There is a plan, and its policy refuses it.
     Refused(PlanSummary, PullFindings),
-    /// Its run failed, or there can be none.
+    /// Its run failed, or could not be created.
     Failed,
-    /// Somebody ended its run.
+    /// A user cancelled its run.
     Cancelled,
     /// The code of a fork is valid; its plan waits until somebody releases the commit.
     Checked,
-    /// The code of a fork is not.
+    /// The code of a fork is invalid.
     Invalid,
     /// Nothing runs before somebody releases the commit of a fork.
     Unreleased,
 }
 
-/// What was found of a plan.
+/// The findings of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PullFindings {
-    /// What it does against policies: how often by how bad it is, worst first.
+    /// Numbers of violations by severity, most severe first.
     pub violations: Vec<(Severity, usize)>,
-    /// What of a month's cost it changes, and in which currency.
+    /// The change of the monthly cost, and its currency.
     pub cost: Option<(String, String)>,
 }
 
-/// A stack as the host is told of it.
+/// A stack in the comment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PulledStack {
     /// Its name.
     pub name: String,
-    /// The page of its run.
+    /// URL of its run's page.
     pub link: Option<String>,
-    /// How it stands.
+    /// Its state.
     pub outcome: PullOutcome,
 }
 
-/// How a check stands.
+/// The state of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PullState {
-    /// Not done.
+    /// Pending.
     Pending,
-    /// Good.
+    /// Succeeded.
     Success,
-    /// Bad.
+    /// Failed.
     Failure,
 }
 
@@ -76,7 +76,7 @@ impl PullState {
 }
 
 impl PullFindings {
-    /// Counts what was found.
+    /// Counts the findings.
     pub fn of(violations: &[Violation], cost: Option<&PlanCost>) -> Self {
         let count = |severity: Severity| {
             violations.iter().filter(|violation| violation.finding.severity == severity).count()
@@ -88,7 +88,7 @@ impl PullFindings {
 }
 
 impl PullOutcome {
-    /// How a stack stands whose run this is, and of whose plan this was found.
+    /// The state of a stack from its run, and from the findings of its plan.
     pub fn of(run: &StackRun, refused: bool, found: PullFindings) -> Self {
         match (run.status, run.is_checked_only(), &run.plan) {
             (RunStatus::Successful, true, _) => Self::Checked,
@@ -105,7 +105,7 @@ impl PullOutcome {
         }
     }
 
-    /// The check of the stack: its state, and in words.
+    /// The check of the stack: its state, and its description.
     pub fn check(&self) -> (PullState, String) {
         match self {
             Self::Waits => (PullState::Pending, "The plan is being made".to_owned()),
@@ -139,7 +139,7 @@ impl PullOutcome {
         }
     }
 
-    /// The worse it is, the earlier it is told.
+    /// Sort order: problems first.
     const fn rank(&self) -> u8 {
         match self {
             Self::Refused(..) | Self::Failed | Self::Invalid => 0,
@@ -154,7 +154,7 @@ pub fn check_context(stack: &str) -> String {
     format!("plural/stack/{stack}")
 }
 
-/// The comment of a pull request whose head is this commit.
+/// The comment of a pull request with this head commit.
 pub fn pull_comment(sha: &str, stacks: &[PulledStack]) -> String {
     let commit: String = sha.chars().filter(char::is_ascii_hexdigit).take(8).collect();
     if stacks.is_empty() {
@@ -182,7 +182,7 @@ pub fn pull_comment(sha: &str, stacks: &[PulledStack]) -> String {
             | PullOutcome::Invalid
             | PullOutcome::Unreleased => " | | | | |".to_owned(),
         };
-        // A `String` takes all that is written to it.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "| {name} | {} |{rest} |", stack.outcome.word());
     }
     if let Some(more) = stacks.len().checked_sub(MAX_ROWS).filter(|more| *more > 0) {
@@ -203,11 +203,11 @@ pub fn pull_comment(sha: &str, stacks: &[PulledStack]) -> String {
     text
 }
 
-/// The cells of what is known of a plan.
+/// The cells with the numbers of a plan.
 fn planned(summary: PlanSummary, found: &PullFindings) -> String {
     let PlanSummary { add, change, destroy, replace, other } = summary;
     let (create, gone) = (add.saturating_sub(replace), destroy.saturating_sub(replace));
-    // What goes is to be seen at a glance.
+    // Destroyed resources must stand out.
     let loud = |count: u64| if count == 0 { "0".to_owned() } else { format!("**{count}**") };
     let change = if other { format!("{change} + others") } else { change.to_string() };
     let policy: Vec<String> =
@@ -248,7 +248,7 @@ fn in_words(summary: PlanSummary) -> String {
     parts.join(", ")
 }
 
-/// A text as one cell of a table in Markdown, in which it is neither a link nor a mention.
+/// A text as one cell of a table in Markdown, escaped so that it is neither a link nor a mention.
 pub(crate) fn cell(text: &str) -> String {
     let mut cell = String::new();
     for letter in text.chars().filter(|c| !c.is_control()).take(MAX_CELL) {
@@ -260,7 +260,7 @@ pub(crate) fn cell(text: &str) -> String {
     cell
 }
 
-/// Whether a link can stand in Markdown.
+/// Whether a link is safe in Markdown.
 pub(crate) fn is_link(link: &str) -> bool {
     (link.starts_with("https://") || link.starts_with("http://"))
         && link.len() <= MAX_CELL

@@ -1,8 +1,8 @@
 //! Plans of stacks on pull requests: which pull request a run plans, and how far its commit is trusted.
 //!
-//! A pull request of the repository's own branches is written by those who may push there: its plan has what each plan of the stack has.
-//! One of a fork is written by anybody: until somebody who may approve the stack's plans releases its commit, that is only checked, in a
-//! Job that has nothing of the stack but its tool.
+//! A pull request from a branch of the repository itself is written by people who may push there: its plan gets what every plan of the
+//! stack gets. Anybody can open one from a fork: until a user who may approve the stack's plans releases its commit, the commit is only
+//! checked, in a Job that has nothing of the stack but its tool.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -14,35 +14,35 @@ use crate::stack::StackTool;
 use crate::stack_run::{RunTrigger, StackRun};
 use crate::stack_spec::{StackApproval, StackConfiguration, StackSpec};
 
-/// How long a command of a check may take, in seconds: what it loads is code that nobody vouches for, and plans of pull requests wait for it.
+/// Limit of a command of a check, in seconds: it loads untrusted code, and other plans of pull requests wait for it.
 const CHECK_SECONDS: u64 = 15 * 60;
 
 /// The pull request that a run plans.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunPullRequest {
-    /// Through which connection its host is asked and told.
+    /// The connection by which the console talks to its host.
     pub connection_id: ScmConnectionId,
     /// The repository, as `acme/infra`.
     pub repository: String,
-    /// Its number there.
+    /// Its number in the repository.
     pub number: u64,
-    /// Its page.
+    /// URL of its page.
     pub url: String,
     /// Its title.
     pub title: String,
     /// The head commit that is planned, and no other.
     pub sha: String,
-    /// It comes from another repository.
+    /// It comes from a fork.
     pub fork: bool,
-    /// Its commit is of a fork, and nobody released it: it is checked, and not planned.
+    /// Its commit is from a fork and not released: it is checked, and not planned.
     pub checked_only: bool,
-    /// Where the host keeps its head, for git.
+    /// The ref of its head at the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
 }
 
-/// A pull request that reaches a stack.
+/// A pull request that affects a stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackPullRequest {
     /// Id.
@@ -53,37 +53,37 @@ pub struct StackPullRequest {
     pub pull: RunPullRequest,
     /// The run of that head, if there could be one.
     pub run_id: Option<StackRunId>,
-    /// Why there is none, in words for the stack's readers; absent where it waits for a release.
+    /// Why there is none, in words for the stack's readers; absent while it waits for a release.
     pub problem: Option<String>,
-    /// Which commit was released last, and by whom.
+    /// The last released commit, and who released it.
     pub released: Option<ReleasedCommit>,
-    /// What the host was told last of this head.
+    /// The last status of this head that the console published at the host.
     pub told: Option<String>,
     /// When it was first seen.
     pub created_at: DateTime<Utc>,
-    /// When something of it last changed.
+    /// When it last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// Somebody who may approve the stack's plans lets a commit of a fork be planned.
+/// A user who may approve the stack's plans lets a commit of a fork be planned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleasedCommit {
     /// The commit.
     pub sha: String,
-    /// Who.
+    /// The user.
     pub user_id: UserId,
-    /// As the audit log names them.
+    /// The name in the audit log.
     pub by: String,
     /// When.
     pub at: DateTime<Utc>,
-    /// In hex, over all of that, the stack and the pull request. Only the installation can make it: whoever writes the database releases
-    /// nothing.
+    /// A signature in hex, over all of that, the stack and the pull request. Only the installation can compute it: write access to the
+    /// database is not enough.
     pub mac: String,
 }
 
 impl StackPullRequest {
-    /// Its head is of a fork, and nobody released that commit.
+    /// Whether its head is from a fork, and not released.
     pub fn waits_for_release(&self) -> bool {
         self.pull.fork && self.released.as_ref().is_none_or(|released| released.sha != self.pull.sha)
     }
@@ -95,20 +95,20 @@ impl StackRun {
         self.snapshot.spec.pull_request.as_ref().filter(|_| self.trigger == RunTrigger::PullRequest)
     }
 
-    /// It checks code that nobody vouches for: nothing of the stack reaches it, neither its state.
+    /// Whether it checks untrusted code: it gets nothing of the stack, not even its state.
     pub fn is_checked_only(&self) -> bool {
         self.snapshot.spec.is_checked_only()
     }
 }
 
 impl StackSpec {
-    /// What runs by it is code that nobody vouches for.
+    /// Whether its Jobs run untrusted code.
     pub fn is_checked_only(&self) -> bool {
         self.pull_request.as_ref().is_some_and(|pull| pull.checked_only)
     }
 
-    /// What the run of a pull request is made of. Of a stack whose code is only checked that is the tool, and where its Job runs: no
-    /// variables, hooks, policy, state, actor, account, or anything of other stacks.
+    /// The spec for the run of a pull request. If its code is only checked, that is the tool and the place of its Job: no variables,
+    /// hooks, policy, state, actor or account, and nothing of other stacks.
     #[must_use]
     pub fn for_pull_request(&self, pull: RunPullRequest) -> Self {
         if !pull.checked_only {
@@ -138,7 +138,7 @@ impl StackSpec {
     }
 }
 
-/// Whether code of this tool can be checked without anything of its stack. The others run what their own files say before they check
+/// Whether this tool can check code without anything of its stack. Other tools run what their own files say before they check
 /// anything.
 pub const fn can_be_checked(tool: StackTool) -> bool {
     match tool {
@@ -147,10 +147,10 @@ pub const fn can_be_checked(tool: StackTool) -> bool {
     }
 }
 
-/// The repository and the number of a pull request, by the address of its page.
+/// The repository and the number of a pull request, from the URL of its page.
 ///
 /// # Errors
-/// [`Error::Invalid`] for what is no such address.
+/// [`Error::Invalid`] if the URL is not one of a pull request.
 pub fn pull_request_at(kind: ScmType, url: &str) -> Result<(String, u64)> {
     let invalid = || {
         Error::invalid(
@@ -173,7 +173,7 @@ pub fn pull_request_at(kind: ScmType, url: &str) -> Result<(String, u64)> {
     let at = parts.iter().rposition(|part| words.contains(part)).ok_or_else(invalid)?;
     let number = parts.get(at + 1).and_then(|number| number.parse::<u64>().ok());
     let number = number.filter(|number| *number > 0).ok_or_else(invalid)?;
-    // What stands between repository and number besides, and before the repository: a folder of the host, and its own words.
+    // Other path segments before the number, and before the repository: a folder of the host, and its fixed words.
     let before: Vec<&str> = parts[..at].iter().copied().filter(|part| *part != "-").collect();
     let repository = match (kind, before.as_slice()) {
         (ScmType::Gitlab, path) if path.len() >= 2 => path.join("/"),
@@ -196,7 +196,7 @@ pub fn pull_request_at(kind: ScmType, url: &str) -> Result<(String, u64)> {
     Ok((repository, number))
 }
 
-/// Where a host keeps the head of a pull request, for git; absent where it has no such name.
+/// The ref of a pull request's head at a host; absent if the host has none.
 pub fn head_reference(kind: ScmType, number: u64) -> Option<String> {
     match kind {
         ScmType::Github | ScmType::Gitea => Some(format!("refs/pull/{number}/head")),
@@ -206,11 +206,11 @@ pub fn head_reference(kind: ScmType, number: u64) -> Option<String> {
     }
 }
 
-/// Checks that a text is a commit, and the whole of it. Some hosts tell the beginning of a fork's only: others may begin so, too, and a
-/// branch may be called so.
+/// Checks that a text is a full commit id. Some hosts report an abbreviated id for a fork: other commits may have the same prefix, and
+/// a branch may have that name.
 ///
 /// # Errors
-/// [`Error::Conflict`] for what is none: nobody can release it.
+/// [`Error::Conflict`] if it is not: nobody can release it.
 pub fn check_releasable(sha: &str) -> Result<()> {
     if sha.len() == 40 && sha.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Ok(());
@@ -218,7 +218,7 @@ pub fn check_releasable(sha: &str) -> Result<()> {
     Err(Error::conflict("the host does not tell the whole commit of the fork, so that it cannot be released"))
 }
 
-/// Whether a stack that follows this reference is what a branch is merged into. `HEAD` is: whoever asks knows the commits of both.
+/// Whether a stack that follows this reference follows the target branch. `HEAD` does not match here: the caller compares the commits.
 pub fn follows_branch(reference: &str, base: &str) -> bool {
     reference == base || reference.strip_prefix("refs/heads/") == Some(base)
 }
@@ -294,7 +294,7 @@ mod tests {
             let checked = steps(tool, &spec, RunKind::DryRun, RunPhase::Plan);
             assert_eq!(checked.is_ok(), can_be_checked(tool), "{tool:?}");
         }
-        // A released one is planned as the stack is.
+        // A released one is planned like the stack itself.
         let planned = StackSpec::default().for_pull_request(pull(false));
         assert!(lines(&planned, RunPhase::Plan)[1].starts_with("tofu plan "));
     }

@@ -1,4 +1,4 @@
-//! What the runner of another client reports of a run beside its plan. It adds to what the console finds by itself, and takes nothing of that away.
+//! What the runner of another client reports of a run beside its plan. It adds to the console's own findings, and never removes any.
 
 use std::cmp::Reverse;
 
@@ -8,32 +8,32 @@ use crate::error::{Error, Result};
 use crate::stack_cost::{MAX_COST_ROWS, PlanCost, ResourceCost};
 use crate::stack_policy_rules::{MAX_VIOLATION_TEXT, MAX_VIOLATIONS, RuleFinding, Severity};
 
-/// Resources that a run reports.
+/// Limit of resources that a run reports.
 pub const MAX_REPORTED: usize = 5_000;
-/// Bytes of all of them.
+/// Limit of all of them, in bytes.
 pub const MAX_REPORTED_BYTES: usize = 1 << 20;
-/// Bytes of a name.
+/// Limit of a name, in bytes.
 const MAX_NAME: usize = 512;
 
-/// A finding as its program says it.
+/// A finding as its program reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportedFinding {
-    /// What rule it is of.
+    /// Id of the rule.
     pub rule: String,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// What is wrong, its parts in lines.
+    /// What is wrong, in lines.
     pub message: Vec<String>,
-    /// Where it is: resources, each with a place in a file where that is known.
+    /// The resources, each with a location in a file if that is known.
     pub causes: Vec<(String, Option<String>)>,
-    /// Where more is written about it.
+    /// URL of the documentation.
     pub url: Option<String>,
-    /// What to do.
+    /// How to fix it.
     pub resolution: Option<String>,
 }
 
-/// Adds what is reported to what was before; nothing is there twice. Of more than are kept the worst stay, and the last one says that others
-/// were left out: whatever refuses a plan refuses it still.
+/// Merges reported findings into earlier ones, without duplicates. Beyond the limit, the most severe stay, and the last one says that
+/// others were left out: what refused a plan still refuses it.
 pub fn with_findings(was: Vec<RuleFinding>, reported: Vec<ReportedFinding>) -> Vec<RuleFinding> {
     let left_out = left_out();
     let mut all = was;
@@ -44,7 +44,7 @@ pub fn with_findings(was: Vec<RuleFinding>, reported: Vec<ReportedFinding>) -> V
         if is_cut && room_for(&all, severity) == Room::None {
             continue;
         }
-        // Once, however many places it is at.
+        // Only once, whatever the number of locations.
         let lines: Vec<&str> = message.iter().map(|line| clipped(line, MAX_VIOLATION_TEXT)).collect();
         let told = text(&lines.join("\n"), MAX_VIOLATION_TEXT);
         let finding = RuleFinding {
@@ -86,14 +86,14 @@ pub fn with_findings(was: Vec<RuleFinding>, reported: Vec<ReportedFinding>) -> V
     all
 }
 
-/// Whether there is a place for one more finding.
+/// Where one more finding can go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Room {
     /// At the end.
     Free,
-    /// In the place of this one, which is less bad.
+    /// Replaces this one, which is less severe.
     Of(usize),
-    /// Those that there are, are as bad.
+    /// Nowhere: all others are at least as severe.
     None,
 }
 
@@ -105,13 +105,13 @@ fn room_for(all: &[RuleFinding], severity: Severity) -> Room {
     least.map_or(Room::None, Room::Of)
 }
 
-/// The last of those that are least bad.
+/// The last of the least severe ones.
 fn least(all: &[RuleFinding]) -> Option<usize> {
     let of = all.iter().enumerate().min_by_key(|(at, finding)| (finding.severity, Reverse(*at)));
     of.map(|(at, _)| at)
 }
 
-/// Adds a finding; whether none was left out for that.
+/// Adds a finding; returns `false` if one was left out for that.
 fn add_finding(all: &mut Vec<RuleFinding>, finding: RuleFinding) -> bool {
     if all.contains(&finding) {
         return true;
@@ -130,7 +130,7 @@ fn add_finding(all: &mut Vec<RuleFinding>, finding: RuleFinding) -> bool {
     false
 }
 
-/// What stands for findings that are not kept. It refuses nothing.
+/// Stands for the findings that were left out. It refuses nothing.
 fn left_out() -> RuleFinding {
     RuleFinding {
         rule: "violations".to_owned(),
@@ -145,21 +145,21 @@ fn left_out() -> RuleFinding {
     }
 }
 
-/// What a cost is of.
+/// The scope of a cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CostScope {
-    /// All that there would be then.
+    /// The total after the plan.
     Breakdown,
-    /// What there was before.
+    /// The total before.
     Past,
-    /// What the plan changes.
+    /// The change by the plan.
     Diff,
-    /// What costs nothing, or is not known.
+    /// Free, or unknown.
     Free,
 }
 
 impl CostScope {
-    /// The one of this word.
+    /// The scope of this word.
     pub fn parse(word: &str) -> Option<Self> {
         Some(match word.to_ascii_lowercase().as_str() {
             "breakdown" => Self::Breakdown,
@@ -171,10 +171,10 @@ impl CostScope {
     }
 }
 
-/// The cost of one resource as its program says it.
+/// The cost of one resource as its program reports it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReportedCost {
-    /// What it is of.
+    /// Its scope.
     pub scope: CostScope,
     /// The program's project.
     pub project: String,
@@ -182,13 +182,13 @@ pub struct ReportedCost {
     pub name: String,
     /// Its type.
     pub kind: String,
-    /// An hour of it.
+    /// Per hour.
     pub hourly: Option<f64>,
-    /// A month of it.
+    /// Per month.
     pub monthly: Option<f64>,
 }
 
-/// What a plan would cost: the sums of what is reported, and its resources as they would be then. Nobody says in which currency.
+/// The cost of a plan: the sums of the reported costs, and the resources after the plan. Reports have no currency.
 pub fn cost_of(reported: Vec<ReportedCost>) -> PlanCost {
     let mut cost = PlanCost::default();
     let (mut hourly, mut monthly, mut past, mut diff) = (None, None, None, None);
@@ -226,7 +226,7 @@ fn add(sum: &mut Option<f64>, more: Option<f64>) {
     }
 }
 
-/// A decimal number, without what sums of fractions leave.
+/// A decimal number, without the rounding noise of summed fractions.
 fn amount(value: f64) -> String {
     let text = format!("{value:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -242,15 +242,15 @@ pub struct ReportedResource {
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// Addresses of those that it needs.
+    /// Addresses of its dependencies.
     pub links: Vec<String>,
 }
 
 impl ReportedResource {
-    /// Checks and tidies a list.
+    /// Checks and normalises a list.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for one that is too long or too large.
+    /// [`Error::Invalid`] if it is too long or too large.
     pub fn tidied(all: Vec<Self>) -> Result<Vec<Self>> {
         let told = |why: String| Error::invalid("attributes.state.state", why);
         if all.len() > MAX_REPORTED {
@@ -278,7 +278,7 @@ fn clipped(text: &str, most: usize) -> &str {
     text.get(..text.floor_char_boundary(most)).unwrap_or_default()
 }
 
-/// A text as it may be kept and shown.
+/// A text, made safe to store and show.
 fn text(text: &str, most: usize) -> String {
     clipped(text, most).chars().filter(|c| *c == '\n' || !c.is_control()).collect()
 }
@@ -309,14 +309,14 @@ mod tests {
         assert_eq!(with_findings(more.clone(), Vec::new()), more);
     }
 
-    /// Whoever reports very much is not kept from ending its Job, and what is worst is seen.
+    /// A very large report does not keep a Job from ending, and the most severe findings are visible.
     #[test]
     fn of_too_many_findings_the_worst_stay() {
         let names: Vec<String> = (0..MAX_VIOLATIONS).map(|at| at.to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let full = with_findings(Vec::new(), vec![finding("A", &names)]);
         assert_eq!(full.len(), MAX_VIOLATIONS);
-        // The same again is no more.
+        // Duplicates add nothing.
         assert_eq!(with_findings(full.clone(), vec![finding("A", &names)]), full);
         let rated = |rule, severity| ReportedFinding { severity, ..finding(rule, &["z"]) };
         let more = vec![
@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(again, cut);
     }
 
-    /// A long text at many places is read once.
+    /// A long text with many locations is processed once.
     #[test]
     fn texts_are_cut_before_they_are_put_together() {
         let mut long = finding("A", &["x", "y"]);

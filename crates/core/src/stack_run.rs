@@ -1,7 +1,7 @@
-//! Runs of stacks: a plan, the people who agree to it, and the Job that applies that very plan.
+//! Runs of stacks: a plan, its approvals, and the Job that applies that very plan.
 //!
-//! A run has two Jobs at most. The first plans; what it plans is stored with its digest, and its Pod ends. When it is approved, or needs
-//! no approval, the second applies the stored plan. Between them the run holds nothing: neither the stack's queue nor its lock.
+//! A run has at most two Jobs. The first one plans; the console stores the plan with its digest, and the Pod ends. After approval, or if
+//! none is required, the second Job applies the stored plan. In between, the run holds neither the stack's queue nor its lock.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -14,24 +14,24 @@ use crate::stack::StackTool;
 use crate::stack_dependency::Upstream;
 use crate::stack_spec::{StackSpec, Stage};
 
-/// What a run is to do.
+/// What a run does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunKind {
-    /// Plan, and apply that plan.
+    /// Plans, and applies that plan.
     Apply,
-    /// Plan only: nothing is changed, whatever anybody approves.
+    /// Only plans: changes nothing, even with approval.
     DryRun,
-    /// Plan the destruction of everything, and do it.
+    /// Plans the destruction of all resources, and carries it out.
     Destroy,
-    /// Compare what the tool knows with what there is: nothing is changed.
+    /// Compares the tool's state with reality: changes nothing.
     Drift,
-    /// Run the commands that somebody gave it: it is no plan, and supersedes none.
+    /// Runs commands that a user gave: it is not a plan, and supersedes none.
     Commands,
 }
 
 impl RunKind {
-    /// It is about what the stack is: its plan is the newest, and how it ends is how the stack stands.
+    /// Whether it determines the stack's status: its plan is the newest one, and its result is the result of the stack.
     pub const fn is_of_stack(self) -> bool {
         match self {
             Self::Apply | Self::Destroy => true,
@@ -40,52 +40,52 @@ impl RunKind {
     }
 }
 
-/// Which Job of a run.
+/// The Jobs of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunPhase {
-    /// The one that plans. It reads the stack's state.
+    /// The Job that plans. It reads the stack's state.
     Plan,
-    /// The one that applies what was planned. It writes the stack's state.
+    /// The Job that applies the plan. It writes the stack's state.
     Apply,
 }
 
-/// What made a run. The later ones go first where several wait.
+/// What triggered a run. If several runs wait, later variants go first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunTrigger {
-    /// A pull request. Its plan waits for all others of the stack, and none waits for it.
+    /// A pull request. Its plan waits for all other runs of the stack, and none waits for it.
     PullRequest,
-    /// The clock.
+    /// The schedule.
     Cron,
-    /// The stack was changed.
+    /// A change of the stack.
     Spec,
     /// A commit.
     Commit,
-    /// Another stack gives other outputs.
+    /// New outputs of another stack.
     Upstream,
-    /// A person.
+    /// A user.
     Manual,
 }
 
-/// What the runs of a stack are of, in lists.
+/// Categories of a stack's runs, for lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RunGroup {
-    /// The stack itself: its plans, applies and destructions.
+    /// Plans, applies and destructions of the stack itself.
     Stack,
-    /// Pull requests and previews of them: plans that nothing comes of.
+    /// Plans of pull requests and previews, which are never applied.
     PullRequest,
-    /// Looks for drift.
+    /// Drift detection.
     Drift,
-    /// Commands that somebody gave it.
+    /// Commands that a user gave.
     Commands,
 }
 
 impl RunGroup {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 4] = [Self::Stack, Self::PullRequest, Self::Drift, Self::Commands];
 
-    /// Of which a run is, by what it is to do and what made it.
+    /// The category of a run, by what it does and what triggered it.
     pub const fn of(kind: RunKind, trigger: RunTrigger) -> Self {
         match (kind, trigger) {
             (_, RunTrigger::PullRequest) => Self::PullRequest,
@@ -96,37 +96,37 @@ impl RunGroup {
     }
 }
 
-/// How far a run is.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// Its code is being put together, or another run of the stack goes first.
+    /// The console prepares its code, or another run of the stack goes first.
     Queued,
-    /// The cluster's agent is to start its Job.
+    /// The cluster's agent has to start its Job.
     Pending,
-    /// Its Job has spoken.
+    /// Its Job has reported.
     Running,
-    /// Its plan waits for people.
+    /// Its plan waits for approval.
     PendingApproval,
-    /// Done.
+    /// It succeeded.
     Successful,
-    /// It ended otherwise; its error says how.
+    /// It failed; its error has the reason.
     Failed,
-    /// A person or a later run ended it.
+    /// A user or a later run cancelled it.
     Cancelled,
 }
 
-/// How far a step is.
+/// The status of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
-    /// Not begun.
+    /// Not started.
     Pending,
     /// Its command runs.
     Running,
-    /// Its command ended well.
+    /// Its command succeeded.
     Successful,
-    /// It did not.
+    /// Its command failed.
     Failed,
 }
 
@@ -134,7 +134,7 @@ pub enum StepStatus {
 macro_rules! words {
     ($type:ident: $($variant:ident = $word:literal),+ $(,)?) => {
         impl $type {
-            /// All of them.
+            /// All variants.
             pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
 
             /// The word in the database.
@@ -142,7 +142,7 @@ macro_rules! words {
                 match self { $(Self::$variant => $word),+ }
             }
 
-            /// The one of this word.
+            /// The variant of this word.
             pub fn parse(word: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|one| one.as_str() == word)
             }
@@ -159,13 +159,13 @@ words!(RunStatus: Queued = "queued", Pending = "pending", Running = "running", P
 words!(StepStatus: Pending = "pending", Running = "running", Successful = "successful", Failed = "failed");
 
 impl RunKind {
-    /// Nothing comes of its plan: it is applied by nobody, waits for nobody, and takes nobody's place.
+    /// Whether its plan is never applied: it needs no approval, and supersedes no other run.
     pub const fn only_plans(self) -> bool {
         matches!(self, Self::DryRun | Self::Drift)
     }
 
-    /// It waits for the stacks that its own depends on. What is destroyed, or looked at, needs what it was made with, as far as that is
-    /// left, and waits for nothing.
+    /// Whether it waits for the stacks that its own depends on. A destruction and a drift detection use what is left of the outputs that
+    /// the stack was created with, and wait for nothing.
     pub const fn waits_for_others(self) -> bool {
         match self {
             Self::Apply | Self::DryRun => true,
@@ -175,38 +175,38 @@ impl RunKind {
 }
 
 impl RunStatus {
-    /// Nothing follows.
+    /// Whether the run has ended.
     pub const fn is_over(self) -> bool {
         matches!(self, Self::Successful | Self::Failed | Self::Cancelled)
     }
 
-    /// It has the stack's queue: no other Job of the stack begins.
+    /// Whether it holds the stack's queue: no other Job of the stack starts.
     pub const fn is_active(self) -> bool {
         matches!(self, Self::Pending | Self::Running)
     }
 }
 
-/// All that goes into a run, as it was when the run was made. What is sealed is elsewhere.
+/// Everything that goes into a run, frozen when the run was created. Sealed values are elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunSnapshot {
     /// The tool.
     pub tool: StackTool,
-    /// Where its code is.
+    /// The repository of its code.
     pub repository_id: RepositoryId,
-    /// What of it.
+    /// The revision and folder of its code.
     pub git: GitRef,
-    /// Everything else.
+    /// All other settings.
     pub spec: StackSpec,
-    /// 32 bytes, in hex, of what decides a plan besides code and state: this document, environment and files. Only the installation can
-    /// make them.
+    /// 32 bytes, in hex, over what decides a plan besides code and state: this document, environment and files. Only the installation can
+    /// compute them.
     pub inputs_digest: String,
-    /// What it takes from other stacks; absent where it depends on none.
+    /// What it takes from other stacks; absent if it depends on none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<Upstream>,
 }
 
-/// The code of a run, once it is put together.
+/// The code of a run, once it is ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunSource {
@@ -216,14 +216,14 @@ pub struct RunSource {
     pub message: String,
     /// Name of its author.
     pub author: String,
-    /// E-mail addresses of its author and of whoever committed it, as the commit says. Where people may not approve what is their own: of all
-    /// whose commits change the code since the commit that was applied last.
+    /// E-mail addresses of its author and its committer, as the commit has them. If self-approval is forbidden: of the authors and
+    /// committers of all commits that changed the code since the last applied commit.
     #[serde(default)]
     pub emails: Vec<String>,
-    /// There are more of them than can be told.
+    /// There are more of them than can be listed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more_emails: bool,
-    /// The commits that were looked at for that, also those that do not change the code.
+    /// The commits that were read for that, including those that do not change the code.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commits: Vec<String>,
     /// Digest of everything that the code reaches in the repository.
@@ -234,7 +234,7 @@ pub struct RunSource {
     pub folder: String,
 }
 
-/// What a run planned.
+/// The plan of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunPlan {
@@ -244,57 +244,57 @@ pub struct RunPlan {
     pub file_digest: Option<String>,
     /// Bytes of the plan file.
     pub file_size: u64,
-    /// What it would do.
+    /// The changes in numbers.
     pub summary: PlanSummary,
-    /// The serial of the state that it was made from; absent without a state here.
+    /// Serial of the state that it is based on; absent if the console holds no state.
     pub state_serial: Option<u64>,
-    /// SHA-256, in hex, of the lock file of the tool's providers; absent where there is none.
+    /// SHA-256, in hex, of the lock file of the tool's providers; absent if there is none.
     pub lock_digest: Option<String>,
     /// When it was stored.
     pub at: DateTime<Utc>,
 }
 
-/// What a plan would do, by resources.
+/// The changes of a plan, in numbers of resources.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlanSummary {
-    /// Made.
+    /// Created.
     pub add: u64,
-    /// Changed in their place.
+    /// Updated in place.
     pub change: u64,
-    /// Destroyed; those that are replaced count here and among the made ones.
+    /// Destroyed; replaced resources count here and as created.
     pub destroy: u64,
-    /// Destroyed, and made again.
+    /// Replaced: destroyed and created again.
     pub replace: u64,
-    /// Values of outputs change, or the tool cannot say what it would do.
+    /// Values of outputs change, or the tool cannot tell what it would change.
     pub other: bool,
 }
 
 impl PlanSummary {
-    /// Nothing is to be done.
+    /// Whether there is nothing to do.
     pub const fn is_empty(&self) -> bool {
         self.add == 0 && self.change == 0 && self.destroy == 0 && !self.other
     }
 }
 
-/// Somebody agreed to a plan.
+/// An approval of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunApproval {
-    /// Who.
+    /// The user.
     pub user_id: UserId,
-    /// As the audit log names them.
+    /// The name in the audit log.
     pub by: String,
     /// The digest of the plan that they saw.
     pub digest: String,
     /// When.
     pub at: DateTime<Utc>,
-    /// In hex, over all of that and the run. Only the installation can make it: whoever writes the database agrees to nothing.
+    /// A signature in hex, over all of that and the run. Only the installation can compute it: write access to the database is not enough.
     #[serde(default)]
     pub mac: String,
 }
 
-/// Where the Job of a run is.
+/// The Job of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobRef {
@@ -309,47 +309,47 @@ pub struct JobRef {
 pub struct StackRun {
     /// Id.
     pub id: StackRunId,
-    /// Of this stack.
+    /// The stack.
     pub stack_id: StackId,
-    /// In this project.
+    /// The project.
     pub project_id: ProjectId,
-    /// Where its Jobs run.
+    /// The cluster of its Jobs.
     pub cluster_id: ClusterId,
-    /// Counts the runs of the stack, from 1.
+    /// Number of the run within the stack, from 1.
     pub number: u64,
-    /// What it is to do.
+    /// What it does.
     pub kind: RunKind,
-    /// What made it.
+    /// What triggered it.
     pub trigger: RunTrigger,
-    /// How far it is.
+    /// Its status.
     pub status: RunStatus,
-    /// Which Job is next, or runs, or ran last.
+    /// The Job that is next, runs, or ran last.
     pub phase: RunPhase,
-    /// Counts the Jobs that were begun in this phase, from 1: a harness of an earlier one is refused.
+    /// Attempt in this phase, from 1: the console rejects the harness of an earlier attempt.
     pub attempt: u32,
-    /// What goes in.
+    /// Its frozen inputs.
     pub snapshot: RunSnapshot,
-    /// Its code; absent until it is put together.
+    /// Its code; absent until it is ready.
     pub source: Option<RunSource>,
-    /// What it planned.
+    /// Its plan.
     pub plan: Option<RunPlan>,
-    /// Who agreed, in order.
+    /// Its approvals, in order.
     pub approvals: Vec<RunApproval>,
-    /// Somebody asked for its end.
+    /// A user asked for its cancellation.
     pub cancel_asked: bool,
-    /// Why it ended as it did, in words.
+    /// The reason of its end, in words.
     pub error: Option<String>,
-    /// Where its Job is.
+    /// Its Job.
     pub job: Option<JobRef>,
-    /// When its Job was last heard of.
+    /// Last heartbeat of its Job.
     pub heartbeat_at: Option<DateTime<Utc>>,
-    /// Who made it; absent for the console itself.
+    /// Who created it; absent for the console itself.
     pub created_by: Option<UserId>,
-    /// As the audit log names them.
+    /// The name in the audit log.
     pub author: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
-    /// When its first Job spoke.
+    /// When its first Job reported for the first time.
     pub started_at: Option<DateTime<Utc>>,
     /// When it ended.
     pub finished_at: Option<DateTime<Utc>>,
@@ -358,28 +358,28 @@ pub struct StackRun {
 }
 
 impl StackRun {
-    /// The console keeps the state of its tool.
+    /// Whether the console holds the state of its tool.
     pub fn keeps_state(&self) -> bool {
         self.snapshot.spec.manage_state && self.snapshot.tool.has_state()
     }
 
-    /// It does not have yet what it takes from other stacks.
+    /// Whether outputs of other stacks are still missing.
     pub fn is_held(&self) -> bool {
         self.status == RunStatus::Queued && self.snapshot.upstream.as_ref().is_some_and(Upstream::is_held)
     }
 
-    /// It waits for other stacks, however long that takes.
+    /// Whether it waits for other stacks, however long that takes.
     pub fn waits_for_others(&self) -> bool {
         self.kind.waits_for_others() && self.is_held()
     }
 
-    /// Since when its code may be put together: it waits for nothing else.
+    /// Since when the console may prepare its code: nothing else holds it back.
     pub fn free_since(&self) -> DateTime<Utc> {
         let settled = self.snapshot.upstream.as_ref().and_then(|upstream| upstream.settled_at);
         settled.unwrap_or(self.created_at)
     }
 
-    /// It is this Job that counts.
+    /// Whether this is its current Job.
     pub fn is_at(&self, phase: RunPhase, attempt: u32) -> bool {
         self.phase == phase && self.attempt == attempt
     }
@@ -396,25 +396,25 @@ impl Keyed for StackRun {
 pub struct RunStep {
     /// Id.
     pub id: RunStepId,
-    /// Of this run.
+    /// The run.
     pub run_id: StackRunId,
-    /// In which Job.
+    /// The Job that runs it.
     pub phase: RunPhase,
-    /// Its place among all steps of the run, from 0.
+    /// Its position among all steps of the run, from 0.
     pub index: u32,
-    /// What it is for.
+    /// Its stage.
     pub stage: Stage,
-    /// "plan".
+    /// Its name, such as "plan".
     pub name: String,
     /// Program.
     pub cmd: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// How far it is.
+    /// Its status.
     pub status: StepStatus,
-    /// How the command ended.
+    /// Exit code of the command.
     pub exit_code: Option<i32>,
-    /// When it began.
+    /// When it started.
     pub started_at: Option<DateTime<Utc>>,
     /// When it ended.
     pub finished_at: Option<DateTime<Utc>>,
@@ -425,9 +425,9 @@ pub struct RunStep {
 pub struct StackOutput {
     /// Name.
     pub name: String,
-    /// JSON; absent where it is secret and the reader may not see it.
+    /// JSON; absent if it is secret and the reader may not see it.
     pub value: Option<serde_json::Value>,
-    /// The tool says that it is sensitive.
+    /// The tool marks it as sensitive.
     pub secret: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a stack is made of: where its code is, which tool runs it and how. One document, stored as JSON.
+//! The spec of a stack: where its code is, and which tool runs it and how. One document, stored as JSON.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ use crate::stack_policy_rules::StackPolicy;
 use crate::stack_pull_request::RunPullRequest;
 use crate::stack_settings::JobDefaults;
 
-/// What a stack is made of. Its environment and files are sealed, and elsewhere.
+/// The spec of a stack. Its environment and files are sealed, and stored elsewhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StackSpec {
-    /// Folder below the one in git in which the tool runs; "" for that itself.
+    /// Working folder of the tool, below the folder in git; "" for that folder itself.
     pub workdir: String,
-    /// The console keeps the state of the tool, and gives each run the address of it.
+    /// The console holds the state of the tool, and gives its address to each run.
     pub manage_state: bool,
-    /// Who has to agree to a plan before it is applied.
+    /// Who has to approve a plan before it is applied.
     pub approval: StackApproval,
-    /// The tool's own settings.
+    /// Settings of the tool.
     pub configuration: StackConfiguration,
     /// The Kubernetes Job of a run.
     pub job: JobSpec,
@@ -31,61 +31,61 @@ pub struct StackSpec {
     pub commands: Vec<StackCommand>,
     /// The commands that undo a `CUSTOM` stack.
     pub delete_commands: Vec<StackCommand>,
-    /// Given to the tool in its own way: a `plural.auto.tfvars.json`, `--extra-vars`, `pulumi config`.
+    /// Variables for the tool, passed in its own way: a `plural.auto.tfvars.json`, `--extra-vars`, `pulumi config`.
     pub variables: serde_json::Map<String, serde_json::Value>,
-    /// Commands longer than this are ended, in seconds; 0: one hour.
+    /// Time limit of a command, in seconds; 0: one hour.
     pub timeout_seconds: u64,
     /// The stacks that it depends on, and what it takes from them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<StackDependency>,
-    /// When the clock makes runs.
+    /// The schedule of its runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cron: Option<StackCron>,
-    /// How it is looked at for drift.
+    /// The settings of its drift detection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift: Option<StackDriftSettings>,
-    /// In whose name its applies ask the console: whoever saves it, or a service account that they may assume. Absent: in nobody's.
+    /// The identity of its applies at the console's API: whoever saves the stack, or a service account that they may assume. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<UserId>,
-    /// What its plans are checked by, besides the rules of its project.
+    /// The rules that check its plans, besides the rules of its project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<StackPolicy>,
-    /// What gives a `CUSTOM` stack its commands, in place of its own.
+    /// The definition that a `CUSTOM` stack takes its commands from, instead of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub definition_id: Option<StackDefinitionId>,
-    /// Of a run that somebody made with commands: these. A stack has none.
+    /// In the snapshot of a run: the commands that a user started it with. A stack has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exec: Option<ExecCommands>,
-    /// Of a run that plans a pull request: which. A stack has none.
+    /// In the snapshot of a run: the pull request that it plans. A stack has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<RunPullRequest>,
-    /// Of a run that plans a preview: which, and its code. A stack has none.
+    /// In the snapshot of a run: the preview that it plans, with its code. A stack has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<RunPreview>,
-    /// Of a run: what its project and the installation said of its Job when it was made. A stack has none.
+    /// In the snapshot of a run: the Job settings of its project and the installation when it was created. A stack has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_defaults: Option<Box<JobDefaults>>,
 }
 
-/// Who has to agree to a plan.
+/// Who has to approve a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StackApproval {
-    /// A plan with changes waits for people.
+    /// A plan with changes waits for approval.
     pub required: bool,
-    /// How many people; 0 and 1 are one.
+    /// How many people have to approve; 0 means 1.
     pub approvers: u32,
-    /// Whoever started the run or last changed the stack is none of them.
+    /// Whoever started the run or last changed the stack may not approve.
     pub forbid_self: bool,
-    /// An approval and a waiting plan end after so many seconds; 0: never.
+    /// An approval and a waiting plan expire after this many seconds; 0: never.
     pub expires_seconds: u64,
-    /// Where plans wait for people, commands that somebody gives wait, too, whether they say so or not.
+    /// If plans wait for approval, commands that a user gives wait as well, whatever they say themselves.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub commands: bool,
 }
 
 impl StackApproval {
-    /// Whether plans are applied under it that wait under `other`.
+    /// Whether it applies plans that would wait under `other`.
     pub fn is_looser_than(&self, other: &Self) -> bool {
         let Self { required, approvers, forbid_self, expires_seconds, commands } = *self;
         let wait = |seconds: u64| if seconds == 0 { u64::MAX } else { seconds };
@@ -98,25 +98,25 @@ impl StackApproval {
     }
 }
 
-/// The tool's own settings.
+/// Settings of the tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StackConfiguration {
-    /// Image with the tool, without tag; else the one of the type.
+    /// Image with the tool, without tag; absent: the default of the tool.
     pub image: Option<String>,
     /// Version of the tool: the image's tag unless `tag` is given.
     pub version: Option<String>,
     /// Tag of the image.
     pub tag: Option<String>,
-    /// Commands between those of the tool.
+    /// Commands that run between those of the tool.
     pub hooks: Vec<StackHook>,
-    /// Of Terraform and OpenTofu.
+    /// For Terraform and OpenTofu.
     pub terraform: Option<TerraformConfiguration>,
-    /// Of Terragrunt.
+    /// For Terragrunt.
     pub terragrunt: Option<TerragruntConfiguration>,
-    /// Of Pulumi.
+    /// For Pulumi.
     pub pulumi: Option<PulumiConfiguration>,
-    /// Of Ansible.
+    /// For Ansible.
     pub ansible: Option<AnsibleConfiguration>,
 }
 
@@ -129,7 +129,7 @@ pub struct StackHook {
     /// Its arguments.
     #[serde(default)]
     pub args: Vec<String>,
-    /// After which stage.
+    /// The stage that it runs after.
     pub after_stage: Stage,
 }
 
@@ -142,27 +142,27 @@ pub struct StackCommand {
     /// Its arguments.
     #[serde(default)]
     pub args: Vec<String>,
-    /// In which stage; commands without one are of `apply`.
+    /// Its stage; absent: `apply`.
     #[serde(default)]
     pub stage: Option<Stage>,
-    /// A run with this command waits for people, whether the stack's plans do or not.
+    /// A run with this command waits for approval, whether the stack's plans do or not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approve: bool,
 }
 
-/// What a step of a run is for. In this order.
+/// The stages of a run, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// Get what the code names.
+    /// Fetch what the code refers to.
     Init,
-    /// Say what would change.
+    /// Compute the changes.
     Plan,
     /// Check the plan.
     Verify,
-    /// Change it.
+    /// Apply the changes.
     Apply,
-    /// Take everything away.
+    /// Destroy all resources.
     Destroy,
 }
 
@@ -191,15 +191,15 @@ impl Stage {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TerraformConfiguration {
-    /// Operations at once.
+    /// Limit of concurrent operations.
     pub parallelism: Option<u32>,
-    /// Look at the real world before planning; absent: yes.
+    /// Refresh the state before planning; absent: yes.
     pub refresh: Option<bool>,
-    /// A plan that changes nothing is approved by itself. It always is here.
+    /// A plan without changes needs no approval. Here that is always so.
     pub approve_empty: Option<bool>,
-    /// Run `tofu`; absent: yes, unless it says `false`, which runs `terraform`.
+    /// Run `tofu`; absent: yes. `false` runs `terraform`.
     pub tofu: Option<bool>,
-    /// Nothing but `false` can be given; an earlier build took it, and nothing came of it.
+    /// Only `false` is accepted; an earlier build accepted `true`, without effect.
     pub tofu_registry: Option<bool>,
 }
 
@@ -207,11 +207,11 @@ pub struct TerraformConfiguration {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TerragruntConfiguration {
-    /// Operations at once.
+    /// Limit of concurrent operations.
     pub parallelism: Option<u32>,
-    /// Look at the real world before planning; absent: yes.
+    /// Refresh the state before planning; absent: yes.
     pub refresh: Option<bool>,
-    /// As of Terraform.
+    /// As for Terraform.
     pub approve_empty: Option<bool>,
 }
 
@@ -219,15 +219,15 @@ pub struct TerragruntConfiguration {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PulumiConfiguration {
-    /// Operations at once.
+    /// Limit of concurrent operations.
     pub parallel: Option<u32>,
-    /// Look at the real world before planning.
+    /// Refresh the state before planning.
     pub refresh: Option<bool>,
-    /// As of Terraform.
+    /// As for Terraform.
     pub approve_empty: Option<bool>,
-    /// Its stack; absent: `dev`.
+    /// Its Pulumi stack; absent: `dev`.
     pub stack: Option<String>,
-    /// Where its state is. The console keeps none for Pulumi: without one, a run is refused.
+    /// Backend of its state. The console holds no state for Pulumi: it refuses a run without one.
     pub backend_url: Option<String>,
 }
 
@@ -237,7 +237,7 @@ pub struct PulumiConfiguration {
 pub struct AnsibleConfiguration {
     /// Absent: `main.yaml`.
     pub playbook: Option<String>,
-    /// Absent: Ansible's own.
+    /// Absent: Ansible's default.
     pub inventory: Option<String>,
     /// Further arguments of both runs.
     pub additional_args: Vec<String>,
@@ -245,13 +245,13 @@ pub struct AnsibleConfiguration {
     pub private_key_file: Option<String>,
     /// Path of an `ansible.cfg`.
     pub config_file: Option<String>,
-    /// The playbook understands `--check`; absent: yes. Otherwise the plan says only that it cannot tell.
+    /// The playbook supports `--check`; absent: yes. Otherwise the plan only says that it cannot tell.
     pub supports_check: Option<bool>,
-    /// The playbook that undoes it: without one such a stack cannot be destroyed.
+    /// The playbook that undoes it: a stack without one cannot be destroyed.
     pub delete_playbook: Option<String>,
 }
 
-/// The Kubernetes Job of a run. What is absent is the agent's own.
+/// The Kubernetes Job of a run. The agent has defaults for what is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct JobSpec {
@@ -261,20 +261,20 @@ pub struct JobSpec {
     pub labels: BTreeMap<String, String>,
     /// Annotations of the Job and its Pod.
     pub annotations: BTreeMap<String, String>,
-    /// Where it may run.
+    /// Node selector.
     pub node_selector: BTreeMap<String, String>,
-    /// Taints that it stands.
+    /// Tolerations.
     pub tolerations: Vec<JobToleration>,
-    /// The account of its Pod.
+    /// Service account of its Pod.
     pub service_account: Option<String>,
-    /// What it asks of its node, "cpu" and "memory" with Kubernetes' quantities.
+    /// Resource requests, "cpu" and "memory" with Kubernetes' quantities.
     pub requests: BTreeMap<String, String>,
-    /// What it may take.
+    /// Resource limits.
     pub limits: BTreeMap<String, String>,
 }
 
 impl JobSpec {
-    /// The account that it names, after the namespace that it is in; none where that is the one that every namespace has, which is nobody.
+    /// The service account that it names, with its namespace; none for `default`, which every namespace has and which stands for nobody.
     pub fn account(&self) -> Option<(Option<&str>, &str)> {
         let account =
             self.service_account.as_deref().filter(|name| !name.is_empty() && *name != "default")?;
@@ -282,7 +282,7 @@ impl JobSpec {
     }
 }
 
-/// A taint that a run stands.
+/// A toleration of a run's Pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct JobToleration {
@@ -322,7 +322,7 @@ mod tests {
             assert!(!asks.is_looser_than(&looser), "{looser:?}");
         }
         assert!(!asks.is_looser_than(&asks));
-        // One person agrees, whether it is said or not; and where nobody has to, nothing is looser.
+        // 0 and 1 approvers are the same; and if no approval was required, nothing is looser.
         let one = StackApproval { approvers: 1, ..asks.clone() };
         assert!(!StackApproval { approvers: 0, ..asks.clone() }.is_looser_than(&one));
         assert!(!StackApproval::default().is_looser_than(&StackApproval { required: false, ..asks }));
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(of(Some(""), Some("tofu")).account(), Some((None, "tofu")));
     }
 
-    /// What waits for approval was digested without it.
+    /// The digest of plans that wait for approval was computed without the field.
     #[test]
     fn what_is_not_asked_for_is_stored_as_before() {
         let json = serde_json::to_value(StackApproval::default()).unwrap();

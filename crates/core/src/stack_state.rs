@@ -1,4 +1,4 @@
-//! State of stacks, as Terraform and OpenTofu write it: its versions, its lock, and which write counts.
+//! State of stacks, as Terraform and OpenTofu write it: its versions, its lock, and the decision about each write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,41 +17,41 @@ mod needs;
 use frugal::{Count, Counts, Index, Print};
 use needs::{Addresses, Needs, without_keys};
 
-/// Bytes of one state.
+/// Limit of a state, in bytes.
 pub const MAX_STATE_BYTES: usize = 64 << 20;
-/// Bytes of what a tool says of its lock.
+/// Limit of a tool's lock information, in bytes.
 pub const MAX_LOCK_BYTES: usize = 16 << 10;
 /// The format of state files that both tools write.
 const FORMAT: u64 = 4;
-/// Bytes of a lineage, of a lock's id, and of other short texts of tools.
+/// Limit of a lineage, of a lock's id, and of other short texts of tools, in bytes.
 const MAX_TEXT: usize = 255;
-/// Resources, instances and outputs of a state that is looked into, all together.
+/// Limit of all resources, instances and outputs of a state that is parsed.
 const MAX_THINGS: u64 = 100_000;
-/// Bytes of the names of what a state holds: each instance has those of its resource.
+/// Limit of the names in a state, in bytes: each instance counts those of its resource.
 const MAX_NAMES: usize = 32 << 20;
 
-/// A state that was written once. What is in it is sealed, and elsewhere.
+/// A version of a state. Its content is sealed, and stored elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateVersion {
     /// Id.
     pub id: StateVersionId,
-    /// Of this stack.
+    /// The stack.
     pub stack_id: StackId,
-    /// Counts the writes of the tool.
+    /// Serial: counts the writes of the tool.
     pub serial: u64,
-    /// Names the state from its first version on.
+    /// Lineage: identifies the state from its first version on.
     pub lineage: String,
     /// SHA-256 of its bytes.
     pub digest: [u8; 32],
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Resources with their instances; absent where the tool encrypted the state.
+    /// Number of resource instances; absent if the tool encrypted the state.
     pub resources: Option<u64>,
-    /// Why it was not taken, if it was not.
+    /// Why it was rejected, if it was.
     pub rejected: Option<String>,
-    /// When somebody took in what was rejected.
+    /// When a user accepted the rejected version.
     pub accepted_at: Option<DateTime<Utc>>,
-    /// Who wrote it, as the audit log names them.
+    /// Who wrote it: the name in the audit log.
     pub author: String,
     /// The request that wrote it.
     pub request_id: String,
@@ -61,43 +61,43 @@ pub struct StateVersion {
     pub created_at: DateTime<Utc>,
 }
 
-/// Who holds a state. A lock of a person never ends by itself.
+/// The holder of a state's lock. A user's lock never expires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateLock {
-    /// The tool's name of it.
+    /// The tool's id of the lock.
     pub id: String,
-    /// What the tool said, as it said it: whoever asks for the lock is answered this.
+    /// The tool's lock information, verbatim: it is the answer to anybody else who asks for the lock.
     pub info: String,
-    /// What the tool is doing.
+    /// The tool's operation.
     pub operation: String,
-    /// The user and the machine that the tool runs as; of a run also which of its Jobs that is.
+    /// The user and the machine that the tool runs as; for a run, also which of its Jobs.
     pub who: String,
-    /// Whose credential took it, as the audit log names them.
+    /// Whose credential took it: the name in the audit log.
     pub author: String,
-    /// Counts the locks of the stack: who holds an older one is fenced off.
+    /// Counts the locks of the stack: the holder of an older one is fenced off.
     pub fence: u64,
     /// When it was taken.
     pub created_at: DateTime<Utc>,
 }
 
-/// What a tool asks for when it locks a state, or gives it back.
+/// A tool's request to lock or unlock a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockRequest {
-    /// The tool's name of the lock.
+    /// The tool's id of the lock.
     pub id: String,
-    /// What the tool said, as it said it.
+    /// The tool's lock information, verbatim.
     pub info: String,
-    /// What the tool is doing.
+    /// The tool's operation.
     pub operation: String,
     /// The user and the machine that the tool runs as.
     pub who: String,
 }
 
 impl LockRequest {
-    /// Reads what a tool sends.
+    /// Parses the body of a tool's request.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what is no JSON with an `ID`.
+    /// [`Error::Invalid`] if it is not JSON with an `ID`.
     pub fn parse(body: &[u8]) -> Result<Self> {
         #[derive(Deserialize)]
         struct Said {
@@ -128,14 +128,14 @@ fn is_short(text: &str) -> bool {
     text.len() <= MAX_TEXT && !text.chars().any(char::is_control)
 }
 
-/// What is known of a state without its values.
+/// Metadata of a state, without its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateHead {
-    /// Counts the writes of the tool.
+    /// Serial: counts the writes of the tool.
     pub serial: u64,
-    /// Names the state from its first version on.
+    /// Lineage: identifies the state from its first version on.
     pub lineage: String,
-    /// Instances of resources; absent where the tool encrypted the state.
+    /// Number of resource instances; absent if the tool encrypted the state.
     pub resources: Option<u64>,
     /// SHA-256 of its bytes.
     pub digest: [u8; 32],
@@ -152,12 +152,12 @@ struct HeadFile {
 }
 
 impl StateHead {
-    /// Reads a state file.
+    /// Parses a state file.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what is no state, or one in a format that is not known here.
+    /// [`Error::Invalid`] if it is not a state, or has an unknown format.
     pub fn read(body: &[u8]) -> Result<Self> {
-        // A list with the values of the fields in their order would be read, too.
+        // Otherwise serde would accept a list with the values of the fields in order.
         if body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
             return Err(Error::invalid("state", "must be a state file in JSON, and not a list"));
         }
@@ -188,20 +188,20 @@ impl StateHead {
     }
 }
 
-/// What becomes of a write.
+/// The decision about a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteVerdict {
-    /// It is the next version.
+    /// It becomes the next version.
     Accept,
     /// It was written before: nothing changes.
     Repeat,
-    /// Somebody else holds the state, and the writer does not say to hold it.
+    /// Somebody else holds the lock, and the writer does not claim to.
     Locked,
-    /// It is kept as a rejected version, for this reason.
+    /// It is stored as a rejected version, for this reason.
     Reject(&'static str),
 }
 
-/// Decides about a write: `given` is the id of the lock that the writer says to hold.
+/// Decides about a write: `given` is the id of the lock that the writer claims to hold.
 pub fn judge_write(
     lock: Option<&StateLock>,
     given: Option<&str>,
@@ -214,7 +214,7 @@ pub fn judge_write(
         (None, Some(_)) => false,
         (None, None) => true,
     };
-    // The answer to it may have been lost, and the lock since given back.
+    // The answer to the first attempt may have been lost, and the lock released since.
     if current.is_some_and(|current| current.serial == new.serial && current.digest == new.digest) {
         return WriteVerdict::Repeat;
     }
@@ -242,10 +242,10 @@ pub struct StateResource {
     pub kind: String,
     /// `web`.
     pub name: String,
-    /// What manages it, as the state names it.
+    /// Its provider, as the state names it.
     pub provider: String,
-    /// Addresses of the resources of the state that it needs by itself, and not only by way of another, without keys of instances:
-    /// `module.a.aws_vpc.main`. Absent where the state holds too many to tell.
+    /// Addresses of the resources of the state that it depends on directly, without keys of instances:
+    /// `module.a.aws_vpc.main`. Absent if the state has too many to tell.
     pub links: Option<Vec<String>>,
 }
 
@@ -254,39 +254,39 @@ pub struct StateResource {
 pub struct StateChange {
     /// The resource.
     pub address: String,
-    /// What became of it.
+    /// What happened to it.
     pub kind: StateChangeKind,
     /// The attributes that differ.
     pub attributes: Vec<String>,
 }
 
-/// What became of a resource.
+/// What happened to a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateChangeKind {
     /// Only the second state has it.
     Added,
     /// Only the first state has it.
     Removed,
-    /// Both have it, with other attributes.
+    /// Both have it, with different attributes.
     Changed,
 }
 
-/// What a state holds: of values only whether they differ. It is made to be looked at, and dropped.
+/// The parsed content of a state: of values only fingerprints, to compare them. It is not stored.
 pub struct StateContent {
     instances: Vec<Instance>,
     outputs: BTreeSet<String>,
 }
 
 struct Instance {
-    /// Without its links.
+    /// Without its dependencies.
     resource: StateResource,
-    /// The address of the resource that it is one of.
+    /// The address of the resource that it is an instance of.
     of: Arc<str>,
     needs: Addresses,
     attributes: BTreeMap<String, Print>,
 }
 
-/// How much a state holds.
+/// The size of a state's content.
 #[derive(Deserialize)]
 struct Extent {
     #[serde(default)]
@@ -331,11 +331,11 @@ struct ContentInstance {
 }
 
 impl StateContent {
-    /// Reads a state file that was taken.
+    /// Parses a state file that was accepted before.
     ///
     /// # Errors
-    /// [`Error::Conflict`] for one that the tool encrypted, and for one with more than is looked into; [`Error::Invalid`] for one with
-    /// resources that are not understood.
+    /// [`Error::Conflict`] if the tool encrypted it, or if it exceeds the limits of parsing; [`Error::Invalid`] if it has invalid
+    /// resources.
     pub fn read(body: &[u8]) -> Result<Self> {
         let unknown = |error: serde_json::Error| {
             let (line, column) = (error.line(), error.column());
@@ -350,7 +350,7 @@ impl StateContent {
                 "the tool encrypted this state, so the console cannot look into it: export it, and use the tool",
             ));
         }
-        // A few bytes make a resource or an instance here that takes hundreds.
+        // A few bytes of the file can become a resource or an instance of hundreds of bytes in memory.
         if outputs.0.saturating_add(resources.all) > MAX_THINGS {
             return Err(too_much());
         }
@@ -388,7 +388,7 @@ impl StateContent {
         Ok(Self { instances: all, outputs: outputs.into_keys().collect() })
     }
 
-    /// Its resources, with what they need, and the names of its outputs, in order.
+    /// Its resources, with their dependencies, and the names of its outputs, in order.
     pub fn listed(self) -> (Vec<StateResource>, Vec<String>) {
         let Self { instances, outputs } = self;
         let all = Needs::of(instances.iter().map(|instance| (&instance.of, &instance.needs)));
@@ -399,7 +399,7 @@ impl StateContent {
         (instances.into_iter().map(linked).collect(), outputs.into_iter().collect())
     }
 
-    /// What a later state changed.
+    /// The changes in a later state.
     pub fn changes_to(&self, later: &Self) -> Vec<StateChange> {
         let (before, after) = (self.by_address(), later.by_address());
         let addresses: BTreeSet<&str> = before.keys().chain(after.keys()).copied().collect();
@@ -433,10 +433,10 @@ fn too_much() -> Error {
     Error::conflict("the state holds more than the console looks into: export it, and use the tool")
 }
 
-/// The same state under another serial, with every other byte as it was.
+/// The same state with another serial, and every other byte as it was.
 ///
 /// # Errors
-/// [`Error::Internal`] for what is no state.
+/// [`Error::Internal`] if it is not a state.
 pub fn with_serial(body: &[u8], serial: u64) -> Result<Vec<u8>> {
     let failed = |why: &'static str| Error::internal("giving a state another serial", why);
     let place = serial_place(body).ok_or_else(|| failed("it has no serial"))?;
@@ -444,7 +444,7 @@ pub fn with_serial(body: &[u8], serial: u64) -> Result<Vec<u8>> {
     changed.extend_from_slice(&body[..place.start]);
     changed.extend_from_slice(serial.to_string().as_bytes());
     changed.extend_from_slice(&body[place.end..]);
-    // A scan that took the wrong place would be seen here.
+    // Detects a scan that found the wrong position.
     let (before, after) = (StateHead::read(body)?, StateHead::read(&changed)?);
     if after.serial == serial && after.lineage == before.lineage && after.resources == before.resources {
         Ok(changed)
@@ -453,7 +453,7 @@ pub fn with_serial(body: &[u8], serial: u64) -> Result<Vec<u8>> {
     }
 }
 
-/// Where the digits of the outermost `"serial"` are.
+/// The range of the digits of the outermost `"serial"`.
 fn serial_place(body: &[u8]) -> Option<std::ops::Range<usize>> {
     let (mut depth, mut at) = (0_usize, 0);
     while let Some(byte) = body.get(at) {
@@ -484,7 +484,7 @@ fn serial_place(body: &[u8]) -> Option<std::ops::Range<usize>> {
     None
 }
 
-/// Behind the closing quote of the text that begins at `at`.
+/// The position after the closing quote of the text that begins at `at`.
 fn text_end(body: &[u8], at: usize) -> Option<usize> {
     let mut at = at + 1;
     loop {

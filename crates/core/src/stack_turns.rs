@@ -1,4 +1,4 @@
-//! What follows for a run: pure decisions, which use cases carry out.
+//! The next step of a run: pure decisions, which use cases carry out.
 
 use std::collections::BTreeSet;
 
@@ -10,31 +10,31 @@ use crate::run_call::RunReport;
 use crate::stack_run::{RunApproval, RunKind, RunPhase, RunPlan, RunStatus, RunStep, StackRun, StepStatus};
 use crate::stack_spec::{StackApproval, Stage};
 
-/// A Job that was not heard of for so long is lost.
+/// A Job without a heartbeat for this long is lost.
 const SILENT: TimeDelta = TimeDelta::seconds(60);
-/// An agent has so long to start a Job.
+/// How long an agent may take to start a Job.
 const UNSTARTED: TimeDelta = TimeDelta::minutes(15);
-/// The code of a run is put together in so long.
+/// How long the console may take to prepare the code of a run.
 const UNPREPARED: TimeDelta = TimeDelta::minutes(30);
-/// Jobs of one phase at most, where nothing was applied.
+/// Limit of attempts of one phase, while nothing is applied.
 const ATTEMPTS: u32 = 3;
 
-/// What follows.
+/// The next step of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Turn {
-    /// It is over.
+    /// The run ends with this status and error.
     Over(RunStatus, Option<String>),
-    /// People are to agree.
+    /// The plan waits for approval.
     Waits,
     /// The second Job applies the plan.
     Applies,
-    /// Nothing was applied: another Job of this phase. Only where that is still so when it is carried out.
+    /// Nothing was applied: retries this phase. The caller checks that again in the transaction.
     Again(String),
-    /// It is over, and nothing was applied. Only where that is still so when it is carried out.
+    /// The run ends with nothing applied. The caller checks that again in the transaction.
     Unbegun(RunStatus, String),
 }
 
-/// What follows when a Job says how it ended.
+/// The next step after a Job reported its result.
 pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
     let RunReport { succeeded, cancelled, error, changed, outputs: _, interrupted } = report;
     let told = |otherwise: &str| error.clone().unwrap_or_else(|| otherwise.to_owned());
@@ -43,9 +43,9 @@ pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
             if *cancelled || run.cancel_asked {
                 return Turn::Over(RunStatus::Cancelled, Some(told("it was cancelled; nothing was applied")));
             }
-            // As where it could not say so any more.
+            // Same as a Job that was interrupted before it could report.
             if !succeeded && *interrupted {
-                return after_loss(run, &told("its Pod was told to end"), true);
+                return after_loss(run, &told("its Pod was terminated"), true);
             }
             if !succeeded {
                 return Turn::Over(RunStatus::Failed, Some(told("the plan failed; nothing was applied")));
@@ -63,34 +63,34 @@ pub fn after_job(run: &StackRun, report: &RunReport) -> Turn {
             }
         }
         RunPhase::Apply => {
-            // As where it could not say so: nothing was applied yet.
+            // Same as a Job that was interrupted before it could report: nothing was applied yet.
             if !succeeded && !cancelled && *interrupted && !changed {
-                return after_loss(run, &told("its Pod was told to end"), false);
+                return after_loss(run, &told("its Pod was terminated"), false);
             }
             let status = match (succeeded, *cancelled) {
                 (true, false) => return Turn::Over(RunStatus::Successful, None),
                 (_, true) => RunStatus::Cancelled,
-                // The agent may have stopped its Pod before the harness heard of it.
+                // The agent may have stopped the Pod before the harness learned of the cancellation.
                 (false, false) if run.cancel_asked => RunStatus::Cancelled,
                 (false, false) => RunStatus::Failed,
             };
-            let error = told("the apply did not end well");
+            let error = told("the apply failed");
             let error = if *changed { format!("{error}; {MAY_HAVE_CHANGED}") } else { error };
             Turn::Over(status, Some(error))
         }
     }
 }
 
-/// The Job that it is at runs commands that somebody gave.
+/// Whether the current Job runs commands that a user gave.
 fn runs_commands(run: &StackRun) -> bool {
     run.kind == RunKind::Commands
         && run.snapshot.spec.exec.as_ref().is_some_and(|exec| exec.phase == run.phase)
 }
 
-/// Nothing is left for the second Job.
+/// Whether the second Job has nothing to do.
 pub fn changes_nothing(run: &StackRun, plan: &RunPlan) -> bool {
     match run.kind {
-        // What it was to run, it ran; or it is all in the second one, whatever the harness counts.
+        // The first Job ran them all, or all belong to the second one, whatever the harness counts.
         RunKind::Commands => run.snapshot.spec.exec.as_ref().is_none_or(|exec| exec.phase == RunPhase::Plan),
         RunKind::Apply | RunKind::DryRun | RunKind::Destroy | RunKind::Drift => plan.summary.is_empty(),
     }
@@ -98,8 +98,8 @@ pub fn changes_nothing(run: &StackRun, plan: &RunPlan) -> bool {
 
 const MAY_HAVE_CHANGED: &str = "it may have changed something: look at the state's rejected versions and errored.tfstate, then plan again";
 
-/// The steps of the Job of a run that it may not do twice: of an apply the commands that change something, of commands that somebody gave each
-/// one.
+/// The steps of the current Job that must not run twice: in an apply, the commands that change something; in a run of given commands,
+/// all of them.
 fn done_once<'a>(run: &'a StackRun, steps: &'a [RunStep]) -> impl Iterator<Item = &'a RunStep> {
     let counts = move |stage| match stage {
         Stage::Init => false,
@@ -109,26 +109,26 @@ fn done_once<'a>(run: &'a StackRun, steps: &'a [RunStep]) -> impl Iterator<Item 
     steps.iter().filter(move |step| step.phase == run.phase && counts(step.stage))
 }
 
-/// Whether something has begun of what the Job of a run may not do twice, by its steps. The console's own harness says that a step runs before it
-/// starts its command; of the runner of another client the first of these steps counts as begun with its Job.
+/// Whether any step that must not run twice has begun. The console's harness reports a step as running before it starts the command;
+/// for the runner of another client, the first such step counts as begun when its Job starts.
 pub fn has_begun(run: &StackRun, steps: &[RunStep]) -> bool {
     done_once(run, steps).any(|step| step.status != StepStatus::Pending)
 }
 
-/// The first step of the Job of a run that it may not do twice, where none of them has begun.
+/// The first step of the current Job that must not run twice, if none of them has begun.
 pub fn first_to_begin(run: &StackRun, steps: &[RunStep]) -> Option<u32> {
     let first = done_once(run, steps).min_by_key(|step| step.index)?;
     (!has_begun(run, steps)).then_some(first.index)
 }
 
-/// What follows when a Job is gone, or was not heard of, and did not say how it ended. `begun`: what [`has_begun`] says of it; a Job that was
-/// not given its input has begun nothing.
+/// The next step when a Job disappeared or went silent without a result. `begun` is the answer of [`has_begun`]; a Job that
+/// never received its input has begun nothing.
 pub fn after_loss(run: &StackRun, why: &str, begun: bool) -> Turn {
     if begun && run.phase == RunPhase::Apply {
         let status = if run.cancel_asked { RunStatus::Cancelled } else { RunStatus::Failed };
         return Turn::Over(status, Some(format!("{why}; {MAY_HAVE_CHANGED}")));
     }
-    // Nobody knows what commands do that somebody gave, nor whether they may do it twice.
+    // The effect of given commands is unknown, and so is whether they are safe to repeat.
     if begun && runs_commands(run) {
         let status = if run.cancel_asked { RunStatus::Cancelled } else { RunStatus::Failed };
         let told = format!("{why}; its commands may have run, and are not run again by themselves");
@@ -145,36 +145,35 @@ pub fn after_loss(run: &StackRun, why: &str, begun: bool) -> Turn {
     }
 }
 
-/// What of a run that is not over says whether it is time for something: whoever looks after all of them reads no more of each.
+/// The part of an open run that decides whether it is due: the loop that tends all runs reads nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenRun {
     /// Id.
     pub id: StackRunId,
-    /// Of this stack.
+    /// The stack.
     pub stack_id: StackId,
-    /// How far it is.
+    /// Its status.
     pub status: RunStatus,
-    /// Its code is put together.
+    /// Its code is ready.
     pub is_prepared: bool,
     /// It waits for other stacks.
     pub is_held: bool,
-    /// When its Job was last heard of.
+    /// Last heartbeat of its Job.
     pub heartbeat_at: Option<DateTime<Utc>>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
-    /// What it planned, where that waits for people.
+    /// The plan that waits for approval.
     pub plan: Option<RunPlan>,
-    /// Who agreed to that.
+    /// Approvals of that plan.
     pub approvals: Vec<RunApproval>,
-    /// Who has to.
+    /// Who has to approve it.
     pub approval: StackApproval,
-    /// Whose its code is cannot be told, where it waits for people.
+    /// Its plan waits for approval, and the authors of its code are not all known.
     pub more_emails: bool,
 }
 
 impl OpenRun {
-    /// Since when it has its time, and how long that is: until then it may go on as it is. None where it has all the time, or where the
-    /// signs of life of its Job count.
+    /// Start and length of the time limit of its current status. None if it has no limit, or if the heartbeats of its Job decide.
     pub fn term(&self) -> Option<(DateTime<Utc>, TimeDelta)> {
         match self.status {
             RunStatus::Queued => {
@@ -190,7 +189,7 @@ impl OpenRun {
         }
     }
 
-    /// Whether [`tend`] may have something to say of it.
+    /// Whether [`tend`] may have a next step for it.
     pub fn is_due(&self, now: DateTime<Utc>) -> bool {
         let Self {
             id: _,
@@ -218,25 +217,24 @@ impl OpenRun {
     }
 }
 
-/// How long a console has to watch a run before the time of this length is over that it has, of which so much had gone by `before`, by the
-/// clock. That may have jumped, or the console was away while there was nobody who could have done anything: some of the time is watched in
-/// any case.
+/// How long this console has to watch a run before its time limit counts as passed, when the clock says that `before` of it has passed.
+/// Part of the limit is always watched: the clock may have jumped, or the console may have been down while nothing could proceed.
 pub fn watch_needed(term: TimeDelta, before: TimeDelta) -> TimeDelta {
     term.min(UNSTARTED).max(term - before)
 }
 
-/// What is known of the surroundings of a run.
+/// What [`tend`] needs to know besides the run.
 #[derive(Debug, Clone, Copy)]
 pub struct Around<'a> {
-    /// The name of its cluster.
+    /// Name of its cluster.
     pub cluster: &'a str,
-    /// When the agent of that was last heard of.
+    /// Last heartbeat of the cluster's agent.
     pub heard: Option<DateTime<Utc>>,
-    /// What [`has_begun`] says of its Job.
+    /// The answer of [`has_begun`] for its Job.
     pub begun: bool,
 }
 
-/// What is to be done about a run now, if anything is, by the clock. Where that may have jumped, whoever asks has watched it long enough.
+/// The next step that is due now by the clock, if any. The caller has watched the run for long enough in case the clock jumped.
 pub fn tend(run: &StackRun, around: &Around<'_>, now: DateTime<Utc>) -> Option<Turn> {
     let Around { cluster, heard, begun } = *around;
     let since = run.heartbeat_at.unwrap_or(run.created_at);
@@ -246,29 +244,30 @@ pub fn tend(run: &StackRun, around: &Around<'_>, now: DateTime<Utc>) -> Option<T
                 && !run.waits_for_others()
                 && (now - run.free_since()).abs() > UNPREPARED =>
         {
-            let why = run.error.clone().unwrap_or_else(|| "nobody came to it".to_owned());
-            let error = format!("its code could not be put together in {}: {why}", told(UNPREPARED));
+            let why = run.error.clone().unwrap_or_else(|| "no console picked it up".to_owned());
+            let error = format!("its code could not be prepared in {}: {why}", told(UNPREPARED));
             Some(Turn::Over(RunStatus::Failed, Some(error)))
         }
-        // Also one of a time to come: a clock was set back.
+        // The difference is absolute: after a clock was set back, the time may lie in the future.
         RunStatus::Pending if (now - since).abs() > UNSTARTED => {
             let agent = match heard {
-                None => "it was never heard of".to_owned(),
-                Some(at) => format!("it was last heard of at {}", at.to_rfc3339()),
+                None => "it has never connected".to_owned(),
+                Some(at) => format!("it last connected at {}", at.to_rfc3339()),
             };
-            let note = run.error.as_ref().map_or_else(String::new, |note| format!("; last it said: {note}"));
+            let note =
+                run.error.as_ref().map_or_else(String::new, |note| format!("; its last report: {note}"));
             let error = format!(
                 "the agent of cluster {cluster} did not start it within {}: {agent}{note}",
                 told(UNSTARTED)
             );
             Some(Turn::Over(RunStatus::Failed, Some(error)))
         }
-        // The same: it would have to come there again first.
+        // Absolute for the same reason.
         RunStatus::Running if (now - since).abs() > SILENT => {
             let silence = (now - since).abs();
-            Some(after_loss(run, &format!("the harness was not heard of for {}", told(silence)), begun))
+            Some(after_loss(run, &format!("the harness sent no heartbeat for {}", told(silence)), begun))
         }
-        // First: those who agreed did so in time, and the console that was to carry it out ended.
+        // First: the approvals came in time, but the console stopped before it acted on them.
         RunStatus::PendingApproval if is_approved(run) => Some(Turn::Applies),
         RunStatus::PendingApproval if is_lapsed(run, now) => {
             let within = TimeDelta::seconds(wait(&run.snapshot.spec.approval));
@@ -285,12 +284,12 @@ pub fn tend(run: &StackRun, around: &Around<'_>, now: DateTime<Utc>) -> Option<T
     }
 }
 
-/// Somebody wants to agree to a plan.
+/// A user who wants to approve a plan.
 #[derive(Debug, Clone, Copy)]
 pub struct Approver<'a> {
-    /// Who.
+    /// The user.
     pub user: UserId,
-    /// As the audit log names them: a service account together with whoever assumed it.
+    /// The name in the audit log: a service account together with whoever assumed it.
     pub name: &'a str,
     /// The digest of the plan that they read.
     pub digest: Option<&'a str>,
@@ -298,11 +297,11 @@ pub struct Approver<'a> {
     pub changed_by: Option<UserId>,
 }
 
-/// Whether somebody may agree to the plan of a run, now.
+/// Checks that a user may approve the plan of a run now.
 ///
 /// # Errors
-/// [`Error::Invalid`] without a digest, [`Error::Conflict`] where the plan is another one, has lapsed, or the run does not wait for them, and
-/// [`Error::Forbidden`] for those who may not approve what is their own.
+/// [`Error::Invalid`] without a digest, [`Error::Conflict`] if the plan is another one, has expired, or the run does not wait for approval,
+/// and [`Error::Forbidden`] for users who may not approve their own work.
 pub fn check_approver(run: &StackRun, approver: &Approver<'_>, now: DateTime<Utc>) -> Result<()> {
     let Approver { user, name, digest, changed_by } = *approver;
     let Some(digest) = digest.filter(|digest| !digest.is_empty()) else {
@@ -346,18 +345,18 @@ pub fn check_approver(run: &StackRun, approver: &Approver<'_>, now: DateTime<Utc
     Ok(())
 }
 
-/// Enough people agreed to the plan that there is.
+/// Whether the current plan has enough approvals.
 pub fn is_approved(run: &StackRun) -> bool {
     is_approved_by(run, &run.approvals)
 }
 
-/// The same, where only these approvals count.
+/// Same, but only these approvals count.
 pub fn is_approved_by(run: &StackRun, approvals: &[RunApproval]) -> bool {
     run.plan.as_ref().is_some_and(|plan| agree(plan, approvals, approvers(run)))
 }
 
-/// How many people have to agree to the plan of a run. Where nobody approves what is their own, and it cannot be told whose the code is, one more
-/// than the stack asks for: whoever wrote it is not alone then.
+/// How many people have to approve the plan of a run. If self-approval is forbidden and the authors of the code are not all known, it is
+/// one more than the stack asks for, so that an author is never the only approver.
 pub fn approvers(run: &StackRun) -> u32 {
     let more_emails = run.source.as_ref().is_some_and(|source| source.more_emails);
     approvers_by(&run.snapshot.spec.approval, more_emails)
@@ -367,7 +366,7 @@ fn approvers_by(approval: &StackApproval, more_emails: bool) -> u32 {
     approval.approvers.max(1).saturating_add(u32::from(approval.forbid_self && more_emails))
 }
 
-/// Of those who agreed, so many did so to this plan.
+/// Whether this many approvals are for this plan.
 fn agree(plan: &RunPlan, approvals: &[RunApproval], approvers: u32) -> bool {
     let agreed: Vec<_> = approvals.iter().filter(|approval| approval.digest == plan.digest).collect();
     let users: BTreeSet<UserId> = agreed.iter().map(|approval| approval.user_id).collect();
@@ -375,19 +374,19 @@ fn agree(plan: &RunPlan, approvals: &[RunApproval], approvers: u32) -> bool {
     users.len().min(people.len()) as u64 >= u64::from(approvers)
 }
 
-/// Who acts under a name of the audit log: whoever assumed a service account, also over others. Somebody and the accounts that they assume
-/// are one, and do not agree with each other.
+/// The person behind a name of the audit log: whoever assumed a service account, also through others. A person and the accounts that
+/// they assume count as one approver.
 pub fn person(name: &str) -> &str {
     let last = name.rsplit_once(" (assumed by ").map_or(name, |(_, by)| by);
     last.trim_end_matches(')')
 }
 
-/// All who act under a name of the audit log, by their addresses: an account, and whoever assumed it.
+/// The addresses of all who act under a name of the audit log: an account, and whoever assumed it.
 pub fn names(name: &str) -> impl Iterator<Item = &str> {
     name.split(" (assumed by ").map(|name| name.trim_end_matches(')'))
 }
 
-/// The plan waited for too long.
+/// Whether the plan waited for too long.
 pub fn is_lapsed(run: &StackRun, now: DateTime<Utc>) -> bool {
     run.plan.as_ref().is_some_and(|plan| lapses(plan, &run.snapshot.spec.approval, now))
 }
@@ -397,7 +396,7 @@ fn lapses(plan: &RunPlan, approval: &StackApproval, now: DateTime<Utc>) -> bool 
     wait > 0 && now - plan.at > TimeDelta::seconds(wait)
 }
 
-/// Seconds that a plan may wait; 0: for ever. What is stored may be of a build that checked otherwise.
+/// How many seconds a plan may wait; 0: no limit. Capped, because another build may have stored the value without this check.
 fn wait(approval: &StackApproval) -> i64 {
     const YEAR: u64 = 366 * 24 * 60 * 60;
     approval.expires_seconds.min(YEAR) as i64

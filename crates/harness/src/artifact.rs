@@ -1,4 +1,4 @@
-//! The code of a run: one tar, fetched, compared with its digest, and only then unpacked.
+//! The code of a run: a tar, fetched, verified by its digest, and only then unpacked.
 
 use std::{
     fs,
@@ -16,21 +16,21 @@ use crate::{
     rescue::ERRORED,
 };
 
-/// What an artifact may hold.
+/// Limits of an artifact.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
-    /// Bytes of the tar.
+    /// Size of the tar in bytes.
     bytes: u64,
-    /// Files and folders.
+    /// Number of files and folders.
     entries: usize,
-    /// Folders below each other.
+    /// Depth of folders.
     depth: usize,
 }
 
-/// More than the console packs.
+/// More than the console ever packs.
 const LIMITS: Limits = Limits { bytes: 256 << 20, entries: 50_000, depth: 100 };
 
-/// Fetches the artifact of this digest, and unpacks it into a folder that there is not yet.
+/// Fetches the artifact with this digest, and unpacks it into a new folder.
 pub(crate) async fn fetch(console: &Console, digest: &str, parent: &Path) -> Result<PathBuf, End> {
     let (packed, folder) = (parent.join("source.tar"), parent.join("source"));
     let since = Instant::now();
@@ -57,7 +57,7 @@ pub(crate) async fn fetch(console: &Console, digest: &str, parent: &Path) -> Res
     }
 }
 
-/// Writes a tar, counts it and digests it.
+/// Writes a tar while counting and hashing it.
 struct Digested {
     file: fs::File,
     hasher: Sha256,
@@ -99,9 +99,9 @@ async fn download(console: &Console, digest: &str, to: &Path) -> Result<(), Trou
     Ok(())
 }
 
-/// Unpacks files and folders below a folder of ours; anything else is refused.
+/// Unpacks files and folders below a folder of the harness; refuses anything else.
 fn unpack(tar: impl Read, folder: &Path, limits: Limits) -> Result<(), String> {
-    // What an earlier harness left.
+    // The leftover of an earlier harness.
     if let Err(error) = fs::remove_dir_all(folder)
         && error.kind() != io::ErrorKind::NotFound
     {
@@ -129,7 +129,8 @@ fn unpack(tar: impl Read, folder: &Path, limits: Limits) -> Result<(), String> {
             }
         };
         let path = folder.join(clean(&raw, limits.depth)?);
-        // With the code it would be taken for what the tool could not write, and would become the stack's state, whatever was approved.
+        // As part of the code it would be taken for a state that the tool could not write, and would become the stack's state, whatever was
+        // approved.
         if !is_folder && path.file_name().is_some_and(|name| name == ERRORED) {
             continue;
         }
@@ -143,7 +144,7 @@ fn unpack(tar: impl Read, folder: &Path, limits: Limits) -> Result<(), String> {
         }
         let is_executable = entry.header().mode().is_ok_and(|mode| mode & 0o100 != 0);
         let mode = if is_executable { 0o755 } else { 0o644 };
-        // There is no link in the folder, and what is there already is not written again.
+        // The folder contains no links, and existing files are not overwritten.
         let mut file =
             fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).map_err(failed)?;
         let written = io::copy(&mut entry, &mut file).map_err(failed)?;
@@ -190,7 +191,7 @@ mod tests {
         header.set_entry_type(kind);
         header.set_mode(mode);
         header.set_size(content.len() as u64);
-        // The library's own setter refuses what is to be refused here.
+        // The library's own setter refuses the paths that this test needs.
         header.as_mut_bytes()[..path.len()].copy_from_slice(path.as_bytes());
         if matches!(kind, tar::EntryType::Symlink | tar::EntryType::Link) {
             header.as_mut_bytes()[157..168].copy_from_slice(b"/etc/passwd");

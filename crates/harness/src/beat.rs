@@ -1,4 +1,4 @@
-//! Signs of life, beside all else.
+//! Heartbeats, concurrent with all other work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use tokio::task::AbortHandle;
 
 use crate::console::{Console, Trouble};
 
-/// The console hears of this Job until it is dropped.
+/// Sends heartbeats for this Job until it is dropped.
 pub(crate) struct Beat(AbortHandle);
 
 impl Beat {
-    /// A sign of life every `every`. While the console does not answer they come more often and never end: a tool that works is not
-    /// stopped because nobody listens, and when the console is back it says whether this Job still counts.
+    /// A heartbeat every `every`. While the console does not answer, heartbeats are more frequent and never end: a working tool is not
+    /// stopped because the console is down, and when the console is back it says whether this Job is still current.
     pub(crate) fn start(console: Arc<Console>, every: Duration) -> Self {
         let task = tokio::spawn(async move {
             let mut backoff = console.backoff();

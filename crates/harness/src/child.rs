@@ -1,4 +1,4 @@
-//! Commands: each in a process group of its own, so that nothing that it starts outlives it.
+//! Commands: each in its own process group, so that nothing that it starts outlives it.
 
 use std::{
     io,
@@ -19,14 +19,14 @@ use tokio::{
 
 use crate::{end::End, environment::Environment, log::StepLog};
 
-/// How long what a command left running may still write to its log.
+/// How long processes that a command left running may still write to its log.
 const LEFT: Duration = Duration::from_secs(2);
-/// Bytes that are read at a time.
+/// Size of a read, in bytes.
 const READ: usize = 64 << 10;
-/// What is kept of standard error of a command of our own.
+/// Limit of the standard error that is kept of the harness's own commands.
 const STDERR: usize = 4 << 10;
 
-/// A command as it is to run.
+/// A command to run.
 pub(crate) struct Cmd<'a> {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
@@ -35,13 +35,13 @@ pub(crate) struct Cmd<'a> {
     pub(crate) limits: Limits,
 }
 
-/// How long a command may take, and how it is ended.
+/// Time limit of a command, and how it is stopped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) timeout: Duration,
-    /// What it takes for a wish to end in good order.
+    /// The signal for a graceful stop.
     pub(crate) asks: Signal,
-    /// How long it may take for that.
+    /// The grace period after it.
     pub(crate) grace: Duration,
 }
 
@@ -63,7 +63,7 @@ impl Ended {
     }
 }
 
-/// A command that runs. Its group is killed when this is dropped.
+/// A running command. Its group is killed when this is dropped.
 struct Running {
     child: Child,
     group: Pid,
@@ -71,8 +71,8 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Also when the command ended: what it started may be there. The number of the group is not given to another one while it is, and
-        // hardly at once where it is not.
+        // Also if the command ended: processes that it started may still run. While they do, the id of the group is not reused; otherwise
+        // that is very unlikely.
         let _ = kill_process_group(self.group, Signal::KILL);
     }
 }
@@ -90,8 +90,8 @@ impl Running {
         Ok(Self { child, group })
     }
 
-    /// Waits for the end of it. Asked to stop, and over its time, it gets its grace, and then ends. Answers how long what it started may
-    /// still go on, too: a shell ends at once, and its command needs the grace.
+    /// Waits for its end. On a stop, or at its time limit, it gets its grace period, and is then killed. Also returns how long processes
+    /// that it started may still run: a shell ends at once, and its command needs the grace period.
     async fn supervise(
         &mut self,
         limits: Limits,
@@ -124,22 +124,22 @@ async fn asked(stop: &mut watch::Receiver<Option<End>>) -> End {
     }
 }
 
-/// Runs a command whose output, both streams as they come, is a log.
+/// Runs a command with both of its output streams in a log, in the order of writing.
 ///
 /// # Errors
-/// When it cannot be started.
+/// If it cannot be started.
 pub(crate) async fn logged(
     cmd: &Cmd<'_>,
     log: &mut StepLog,
     stop: &mut watch::Receiver<Option<End>>,
 ) -> io::Result<Ended> {
-    // One pipe for both: what is written first is read first.
+    // One pipe for both streams: the order of writes is kept.
     let (reader, writer) = io::pipe()?;
     let mut reader = pipe::Receiver::from_owned_fd(reader.into())?;
     let mut command = Command::new(&cmd.program);
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     let mut running = Running::start(&mut command, cmd)?;
-    // It holds the writing ends, too.
+    // It holds the write ends, too.
     drop(command);
     let group = running.group;
     let mut pump = pin!(pump(&mut reader, log));
@@ -153,7 +153,7 @@ pub(crate) async fn logged(
     };
     let (ended, left) = ended?;
     if !is_drained && tokio::time::timeout(left, &mut pump).await.is_err() {
-        // Something that it started holds the pipe. It ends with its command.
+        // A process that it started holds the pipe. It is killed with its command.
         let _ = kill_process_group(group, Signal::KILL);
         let _ = tokio::time::timeout(LEFT, &mut pump).await;
     }
@@ -170,10 +170,10 @@ async fn pump(reader: &mut (impl AsyncRead + Unpin), log: &mut StepLog) {
     }
 }
 
-/// Runs a command of our own, and answers what it prints to standard output.
+/// Runs one of the harness's own commands, and returns its standard output.
 ///
 /// # Errors
-/// Why there is none, in words; what it says itself is not hidden yet.
+/// Why it failed, in words; its own output is not masked yet.
 pub(crate) async fn captured(
     cmd: &Cmd<'_>,
     input: Option<&str>,
@@ -207,7 +207,7 @@ pub(crate) async fn captured(
     };
     let ending = async {
         let ended = running.supervise(cmd.limits, stop).await;
-        // What it left running holds its streams.
+        // Processes that it left running hold its streams.
         let _ = kill_process_group(group, Signal::KILL);
         ended
     };
@@ -231,7 +231,7 @@ pub(crate) async fn captured(
     }
 }
 
-/// Its last bytes; all of it is read, so that nobody waits.
+/// Its last bytes; all of it is read, so that the writer never blocks.
 async fn last_of(mut stream: impl AsyncRead + Unpin) -> String {
     let (mut last, mut buffer) = (Vec::new(), vec![0; STDERR]);
     while let Ok(length @ 1..) = stream.read(&mut buffer).await {

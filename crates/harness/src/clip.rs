@@ -1,11 +1,11 @@
-//! Keeps the beginning and the end of something long.
+//! Keeps the beginning and the end of a long text.
 
 use std::collections::VecDeque;
 
-/// Bytes that say how much is missing, at most.
+/// Limit of the line that says how much is missing, in bytes.
 const NOTE: u64 = 128;
 
-/// What of a stream is kept: its first bytes as they come, and its last ones when it ends.
+/// The kept part of a stream: its first bytes as they come, and its last ones when it ends.
 #[derive(Debug)]
 pub(crate) struct Clip {
     head: u64,
@@ -21,7 +21,7 @@ impl Clip {
         Self { head, tail, last: VecDeque::new(), dropped: 0 }
     }
 
-    /// Takes more; so many of its first bytes are kept as they are.
+    /// Takes more bytes; returns how many of the first are kept as they are.
     pub(crate) fn push(&mut self, more: &[u8]) -> usize {
         let kept = usize::try_from(self.head).unwrap_or(usize::MAX).min(more.len());
         self.head -= kept as u64;
@@ -34,18 +34,18 @@ impl Clip {
         kept
     }
 
-    /// How many bytes of so many are dropped at once, because the end has no room for them.
+    /// How many of these bytes are dropped at once, because the end has no room for them.
     fn skipped(&mut self, length: usize) -> usize {
         let skipped = length.saturating_sub(self.tail);
         self.dropped += skipped as u64;
         skipped
     }
 
-    /// The end, behind a line that says what is missing before it.
+    /// The end, after a line that says what is missing before it.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         let mut end = Vec::new();
         if self.dropped > 0 {
-            // It begins with a whole line.
+            // It starts with a whole line.
             let line = self.last.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             self.last.drain(..line);
             let dropped = self.dropped + line as u64;

@@ -1,4 +1,4 @@
-//! The console, as a Job knows it: calls that are tried again, and the reason to stop that an answer may be.
+//! The console, as a Job sees it: calls with retries, and answers that are a reason to stop.
 
 use std::{
     error::Error as _,
@@ -20,28 +20,28 @@ use crate::{
     run::{ConsoleProxy, HarnessConfig, Pace},
 };
 
-/// Bytes of an answer, but for files.
+/// Limit of an answer in bytes, except for files.
 const LARGEST: usize = 32 << 20;
-/// Letters of what the console says of a refusal.
+/// Limit of a refusal's text, in characters.
 const LONGEST: usize = 1_000;
-/// How long a connection is kept for a next request: a console closes one that is idle for ten seconds, and a request on its way then is
+/// How long a connection is kept idle: a console closes one after ten seconds without requests, and a request on its way then is
 /// lost.
 const IDLE: Duration = Duration::from_secs(8);
 
-/// Why a Job cannot begin.
+/// Why a Job cannot start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct RunSetupError(String);
 
-/// Why a call was not answered well.
+/// Why a call failed.
 pub(crate) enum Trouble {
-    /// It may be, a moment later.
+    /// A temporary failure.
     Again(String),
-    /// It will not.
+    /// A permanent failure.
     End(End),
 }
 
-/// How the door of states answered.
+/// The answer of the state endpoint.
 pub(crate) struct StateAnswer {
     pub(crate) status: StatusCode,
     pub(crate) message: String,
@@ -59,10 +59,10 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// Prepares to talk; nothing is sent yet.
+    /// Prepares the client; nothing is sent yet.
     ///
     /// # Errors
-    /// What of the settings is wrong.
+    /// If a setting is invalid.
     pub(crate) fn new(config: &HarnessConfig) -> Result<Self, RunSetupError> {
         let HarnessConfig { console_url, run, token, ca_pem, insecure_http, proxy, folder: _, pace } = config;
         let parsed = Url::parse(console_url).ok().filter(Url::has_host);
@@ -83,7 +83,7 @@ impl Console {
             .read_timeout(pace.request)
             .pool_idle_timeout(IDLE)
             .no_proxy()
-            // The credential goes to the address that the agent named, and nowhere else.
+            // The credential is only sent to the URL that the agent named.
             .redirect(reqwest::redirect::Policy::none());
         if parsed.scheme() == "http" {
             // No TLS, so an image without system certificates must not fail to load them.
@@ -97,7 +97,7 @@ impl Console {
             builder = builder.tls_certs_merge(certificates);
         }
         if let Some(ConsoleProxy { url, except }) = proxy.as_ref().filter(|_| !is_loopback(&parsed)) {
-            // The cause could hold its password.
+            // The cause could contain its password.
             let proxy = reqwest::Proxy::all(url.expose_secret()).map_err(|_| {
                 RunSetupError("the address of the proxy to the console cannot be used".to_owned())
             })?;
@@ -124,22 +124,22 @@ impl Console {
         })
     }
 
-    /// The address without a slash at its end.
+    /// The URL without a slash at its end.
     pub(crate) fn base(&self) -> &str {
         &self.base
     }
 
-    /// The credential for the state: the only one that commands have.
+    /// The credential for the state: the only one that commands get.
     pub(crate) fn state_token(&self) -> &SecretString {
         &self.state_token
     }
 
-    /// Tells when to stop, and why.
+    /// Signals when to stop, and why.
     pub(crate) fn stop(&self) -> watch::Receiver<Option<End>> {
         self.stop.subscribe()
     }
 
-    /// From now on there is a reason to stop; the first one counts.
+    /// Sets the reason to stop; the first one wins.
     pub(crate) fn ask_to_stop(&self, why: End) {
         self.stop.send_if_modified(|stop| {
             let is_first = stop.is_none();
@@ -166,12 +166,12 @@ impl Console {
         self.patiently(|| self.request(Method::GET, "plan-file"), MAX_PLAN_PART, &self.limited()).await
     }
 
-    /// Begins to fetch the artifact.
+    /// Starts to fetch the artifact.
     pub(crate) async fn artifact(&self) -> Result<Response, Trouble> {
         self.once(self.request(Method::GET, "artifact")).await
     }
 
-    /// One sign of life, not tried again: the next one comes soon.
+    /// One heartbeat, without retries: the next one comes soon.
     pub(crate) async fn beat(&self) -> Result<(), Trouble> {
         let request = self.request(Method::POST, "heartbeat").timeout(self.pace.request);
         let body = bounded(self.once(request).await?, LARGEST).await?;
@@ -186,7 +186,7 @@ impl Console {
         Ok(())
     }
 
-    /// Sends a piece of a log until the console has it. `ended` says since when its command is over: until then there is no hurry.
+    /// Sends a piece of a log until the console has it. `ended` is when its command ended: until then there is no time limit.
     pub(crate) async fn log(
         &self,
         step: u32,
@@ -231,7 +231,7 @@ impl Console {
         self.patiently(|| self.json("planned", report), LARGEST, &self.limited()).await.map(drop)
     }
 
-    /// Reports the end. With it the credential ends: after a try whose answer was lost, 401 says that the report has arrived.
+    /// Reports the end. That ends the credential: after a call whose answer was lost, 401 means that the report has arrived.
     pub(crate) async fn done(&self, report: &RunReport) -> Result<(), End> {
         let since = Instant::now();
         let mut backoff = self.backoff();
@@ -285,25 +285,25 @@ impl Console {
         self.request(Method::POST, path).json(body)
     }
 
-    /// An answer to a sign of life.
+    /// The answer to a heartbeat.
     fn heard(&self, body: &[u8]) {
         if serde_json::from_slice::<RunBeat>(body).is_ok_and(|beat| beat.cancel) {
             self.ask_to_stop(End::Cancelled);
         }
     }
 
-    /// Gives up when it took too long.
+    /// Gives up after the time limit.
     fn limited(&self) -> impl Fn() -> bool + Sync + use<> {
         let (since, patience) = (Instant::now(), self.pace.patience);
         move || since.elapsed() >= patience
     }
 
-    /// Between two tries.
+    /// The pause between two attempts.
     pub(crate) fn backoff(&self) -> Backoff {
         Backoff::new(self.pace.retry.0, self.pace.retry.1)
     }
 
-    /// Whether so much time is too much for one thing.
+    /// Whether a time exceeds the limit of a call.
     pub(crate) fn is_too_long(&self, since: Instant) -> bool {
         since.elapsed() >= self.pace.patience
     }
@@ -329,7 +329,7 @@ impl Console {
         }
     }
 
-    /// Sends, and looks at how it is answered. What ends the Job is known to all of it from then on.
+    /// Sends, and evaluates the answer. A reason to end the Job is visible to all of it from then on.
     async fn once(&self, request: RequestBuilder) -> Result<Response, Trouble> {
         let response = request.send().await.map_err(|error| Trouble::Again(cause(&error)))?;
         let status = response.status();
@@ -351,7 +351,7 @@ impl Console {
     }
 }
 
-/// Whether nobody is between.
+/// Whether there is no proxy in between.
 fn is_loopback(url: &Url) -> bool {
     match url.host_str() {
         Some("localhost" | "[::1]") => true,
@@ -360,7 +360,7 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Whether a status says that the call may be answered a moment later.
+/// Whether a status means that a retry may succeed.
 fn is_passing(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
 }
@@ -377,13 +377,13 @@ async fn bounded(mut response: Response, most: usize) -> Result<Vec<u8>, Trouble
     Ok(body)
 }
 
-/// What the console says of an error.
+/// The console's message of an error.
 fn told(body: &[u8]) -> String {
     let value: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     value["message"].as_str().unwrap_or_default().chars().take(LONGEST).collect()
 }
 
-/// The last cause, which says what is wrong with a connection.
+/// The innermost cause, which says what is wrong with a connection.
 pub(crate) fn cause(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return "no answer in time".to_owned();

@@ -1,19 +1,19 @@
 //! Why a Job ends before all of its steps are done.
 
-/// What ends a Job.
+/// Why a Job ends early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Something did not work: the console is told so.
+    /// A failure, which is reported to the console.
     Failed(String),
-    /// Somebody asked for the end of the run.
+    /// A user cancelled the run.
     Cancelled,
-    /// The process was told to stop.
+    /// The process received a signal to stop.
     Terminated,
-    /// The console has decided otherwise.
+    /// The console decided otherwise.
     Refused(String),
-    /// The credential is not, or no longer, that of a Job that counts.
+    /// The credential is not, or no longer, that of a current Job.
     Unknown,
-    /// The console was not there for too long.
+    /// The console was unavailable for too long.
     Away(String),
 }
 

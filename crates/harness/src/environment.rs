@@ -15,16 +15,16 @@ use tokio::process::Command;
 use crate::outputs;
 use crate::run::{ConsoleProxy, PROXY_VARIABLE, TOKEN_VARIABLE};
 
-/// The user that a tool names at the state: any would do.
+/// The user name of a tool at the state endpoint: any would do.
 pub(crate) const STATE_USER: &str = "run";
 
-/// What commands find in their environment, beside that of the image.
+/// Environment variables of commands, besides those of the image.
 pub(crate) struct Environment {
     set: BTreeMap<OsString, OsString>,
 }
 
 impl Environment {
-    /// That of a run: settings of the tool, then what the stack says, then how to reach the state.
+    /// The environment of a run: settings of the tool, then those of the stack, then the access to the state.
     pub(crate) fn of(input: &RunInput, (console, state_token): (&str, &SecretString), folder: &Path) -> Self {
         let mut set = BTreeMap::new();
         let mut put = |name: &str, value: OsString| set.insert(OsString::from(name), value);
@@ -40,7 +40,7 @@ impl Environment {
             StackTool::Ansible => {
                 put("ANSIBLE_FORCE_COLOR", "1".into());
                 put("ANSIBLE_NOCOWS", "1".into());
-                // It does not start without UTF-8, and images seldom say so.
+                // It does not start without UTF-8, and few images set it.
                 put("LC_ALL", "C.UTF-8".into());
                 let ansible = input.spec.configuration.ansible.as_ref();
                 if let Some(file) = ansible.and_then(|ansible| ansible.config_file.as_ref()) {
@@ -76,18 +76,18 @@ impl Environment {
         Self { set }
     }
 
-    /// The authority of the console, for the tool's own connection to the state.
+    /// The console's certificate authority, for the tool's own connection to the state.
     pub(crate) fn trust(&mut self, ca_pem: &[u8]) {
         let pem = String::from_utf8_lossy(ca_pem).into_owned();
         self.set.insert("TF_HTTP_CLIENT_CA_CERTIFICATE_PEM".into(), pem.into());
     }
 
-    /// Where commands write outputs.
+    /// The file for outputs of commands.
     pub(crate) fn take_outputs(&mut self, file: &Path) {
         self.set.insert(outputs::VARIABLE.into(), file.into());
     }
 
-    /// The proxy that leads to the console, for the tool's own connection to the state. What the stack says of proxies counts more.
+    /// The proxy to the console, for the tool's own connection to the state. The stack's own proxy settings take precedence.
     pub(crate) fn detour(&mut self, proxy: &ConsoleProxy) {
         let ConsoleProxy { url, except } = proxy;
         let is_said = ["HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"];
@@ -98,12 +98,12 @@ impl Environment {
         self.set.insert("NO_PROXY".into(), except.into());
     }
 
-    /// Gives it to a command. The credential of the run is not part of it.
+    /// Sets it for a command. It never contains the credential of the run.
     pub(crate) fn apply(&self, command: &mut Command) {
         command.env_remove(TOKEN_VARIABLE).env_remove(PROXY_VARIABLE).envs(&self.set);
     }
 
-    /// The file of a program, as a shell finds it; a name with a slash is one below `folder`.
+    /// The file of a program, found like in a shell; a name with a slash is relative to `folder`.
     pub(crate) fn find(&self, program: &str, folder: &Path) -> Option<PathBuf> {
         if program.contains('/') {
             let path = folder.join(program);
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(found("tool"), Some(path.join("tool")));
         assert_eq!(found("./own"), Some(work.join("./own")));
         assert_eq!((found("own"), found("./tool"), found("none")), (None, None, None));
-        // Nobody may run it.
+        // Not executable.
         assert_eq!(found("text"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What programs beside the tool say of a plan: Trivy, where the stack's policy asks for it, and Infracost, where it can be asked.
+//! Findings of other programs about a plan: Trivy, if the stack's policy asks for it, and Infracost, if it is available.
 
 use std::{
     fs,
@@ -20,26 +20,26 @@ use crate::{end::End, run::Job};
 const COST_KEY: &str = "INFRACOST_API_KEY";
 /// The program.
 const COST: &str = "infracost";
-/// How long it may take: a run does not wait for prices.
+/// Its time limit: a run does not wait for prices.
 const COST_TIME: Duration = Duration::from_mins(2);
 
-/// Whether this step is the one in which Trivy looks at the plan.
+/// Whether this step is the one in which Trivy scans the plan.
 pub(crate) fn is_scan(step: &InputStep) -> bool {
     step.stage == Stage::Verify && !step.custom && step.name == SCAN
 }
 
 impl Job {
-    /// Writes the plan's JSON, without secrets, where the next program reads it. Just before that: commands of the stack could change it.
+    /// Writes the plan's JSON, with secrets masked, for the next program. Only just before it: commands of the stack could change the file.
     pub(crate) fn lay_out_plan(&self, json: Option<&Bytes>) -> Result<(), End> {
         let json = json.ok_or_else(|| End::failed("there is no plan as JSON that could be looked at"))?;
         remove(&self.beside_plan(SCAN_REPORT))?;
         crate::workspace::write(&self.beside_plan(".json"), json).map_err(End::Failed)
     }
 
-    /// Hands in what Trivy said.
+    /// Uploads Trivy's findings.
     ///
     /// # Errors
-    /// Where it said nothing that can be read: a plan that was not looked at is not let through.
+    /// If its output cannot be parsed: a plan that was not scanned must not pass.
     pub(crate) async fn hand_in_scan(&self) -> Result<(), End> {
         let path = self.beside_plan(SCAN_REPORT);
         let size = fs::metadata(&path).map_or(0, |file| file.len());
@@ -53,7 +53,7 @@ impl Job {
         self.console.finding(SCAN, &report).await
     }
 
-    /// Asks what the plan would cost, and hands that in. What keeps it from that is only said.
+    /// Estimates the cost of the plan, and uploads it. A failure is only logged.
     pub(crate) async fn hand_in_cost(&self, json: Option<&Bytes>) -> Result<(), End> {
         let has_key = |name: &str, value: &str| name == COST_KEY && !value.is_empty();
         let asks = self.input.takes_cost

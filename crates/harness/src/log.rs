@@ -1,5 +1,5 @@
-//! The log of a step on its way to the console. A command never waits for the console: what is not sent yet is held here, and that is
-//! never more than a log may have.
+//! The log of a step on its way to the console. A command never waits for the console: unsent output is buffered here, up to
+//! the limit of a log.
 
 use std::{
     collections::VecDeque,
@@ -24,17 +24,17 @@ use crate::{
     run::Echo,
 };
 
-/// Of a log that is too long, so much of its end is kept.
+/// How much of the end of a log that is too long is kept.
 const TAIL: usize = 1 << 20;
 
-/// Where everything goes that the Job prints, beside the console.
+/// Where all output of the Job is copied to, besides the console.
 pub(crate) type Echoes = Arc<AsyncMutex<Echo>>;
 
 /// The log of one step.
 pub(crate) struct StepLog {
     masker: Masker,
     clip: Clip,
-    /// What of it is wanted as the text of a plan.
+    /// The text of a plan, if it is collected.
     transcript: Option<Transcript>,
     echo: Echoes,
     unsent: Arc<Unsent>,
@@ -44,9 +44,9 @@ pub(crate) struct StepLog {
 #[derive(Default)]
 struct Unsent {
     queue: Mutex<Queue>,
-    /// There is something, or nothing more comes.
+    /// There is output, or the log has ended.
     some: Notify,
-    /// There is a whole piece, or nothing more comes.
+    /// There is a whole piece, or the log has ended.
     enough: Notify,
 }
 
@@ -66,7 +66,7 @@ impl Drop for Sending {
 }
 
 impl StepLog {
-    /// An empty one.
+    /// An empty log.
     pub(crate) fn start(
         (console, step): (&Arc<Console>, u32),
         secrets: &Arc<Secrets>,
@@ -85,22 +85,22 @@ impl StepLog {
         }
     }
 
-    /// The same, which also keeps the text for a plan.
+    /// The same, which also collects the text for a plan.
     pub(crate) fn with_transcript(mut self, transcript: Transcript) -> Self {
         self.transcript = Some(transcript);
         self
     }
 
-    /// Takes what a command printed.
+    /// Appends output of a command.
     pub(crate) async fn push(&mut self, bytes: &[u8]) {
         let shown = self.masker.push(bytes);
         self.put(&shown).await;
     }
 
-    /// The rest of the log, and waits until the console has all of it.
+    /// Ends the log, and waits until the console has all of it.
     ///
     /// # Errors
-    /// When the console does not take it.
+    /// If the console does not accept it.
     pub(crate) async fn finish(mut self) -> Result<Option<Transcript>, End> {
         let rest = self.masker.finish();
         self.put(&rest).await;
@@ -126,7 +126,7 @@ impl StepLog {
     }
 }
 
-/// Prints beside the console. Where nobody reads it, it is nobody's loss.
+/// Copies output to the Job's own log. A failure is ignored: nobody has to read it.
 pub(crate) async fn write(echo: &Echoes, shown: &[u8]) {
     let mut echo = echo.lock().await;
     let _ = echo.write_all(shown).await;
@@ -158,7 +158,7 @@ impl Unsent {
         self.queue.lock().ended
     }
 
-    /// How many bytes there are, and whether they are all.
+    /// How many bytes there are, and whether they are complete.
     fn state(&self) -> (usize, bool) {
         let queue = self.queue.lock();
         (queue.bytes.len(), queue.ended.is_some())
@@ -188,7 +188,7 @@ async fn send(
                 unsent.some.notified().await;
                 continue;
             }
-            // A line is soon followed by another one.
+            // More lines are likely to follow soon.
             (length, false) if length < MAX_LOG_CHUNK => {
                 let _ = tokio::time::timeout(gather, unsent.enough.notified()).await;
             }
@@ -201,7 +201,7 @@ async fn send(
     }
 }
 
-/// The text of a plan, while its commands print it.
+/// The text of a plan, collected while its commands print it.
 #[derive(Debug)]
 pub(crate) struct Transcript {
     kept: Vec<u8>,
@@ -209,7 +209,7 @@ pub(crate) struct Transcript {
 }
 
 impl Transcript {
-    /// Bytes of the text, and of its end where it is too long.
+    /// Limit of the text in bytes, and of its end if it is too long.
     const MOST: (u64, usize) = (4 << 20, 1 << 20);
 
     pub(crate) fn new() -> Self {
@@ -221,7 +221,7 @@ impl Transcript {
         self.kept.extend_from_slice(&shown[..kept]);
     }
 
-    /// All of it, without colours.
+    /// The whole text, without colours.
     pub(crate) fn finish(self) -> String {
         let Self { mut kept, clip } = self;
         kept.extend(clip.finish());

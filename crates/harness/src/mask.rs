@@ -1,4 +1,4 @@
-//! Secrets are hidden by value, in a stream whose pieces end anywhere.
+//! Masks secrets by value, in a stream that is split at arbitrary positions.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -8,38 +8,38 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use plural_core::mask::inside_base64;
 use serde_json::Value;
 
-/// Stands for what is hidden.
+/// Replaces a secret.
 const MASK: &str = "***";
-/// Shorter values are not hidden: they would be found everywhere.
+/// Shorter values are not masked: they would match everywhere.
 const LEAST: usize = 4;
-/// Settings in files, behind `=` or `:`, are hidden from this length on.
+/// Least bytes of a setting in a file, after `=` or `:`, to be masked.
 const LEAST_SETTING: usize = 8;
-/// Longer values are looked for in pieces, so that no more than this is ever held back.
+/// Longer values are searched for in pieces, so that no more than this is ever held back.
 const PIECE: usize = 512;
-/// As `base64` breaks its lines.
+/// The line width of `base64`.
 const BASE64_PIECE: usize = 76;
-/// As `xxd -p` breaks its lines.
+/// The line width of `xxd -p`.
 const HEX_PIECE: usize = 60;
-/// Escapes of 25 bytes.
+/// The length of 25 percent-encoded bytes.
 const URL_PIECE: usize = 75;
-/// Of longer values, only what JSON and base64 make of them is looked for.
+/// Longer values are searched for only as they are, in JSON and in base64.
 const LONGEST_WITH_FORMS: usize = 1 << 10;
-/// Bytes of all other forms: memory is for the tools.
+/// Limit of the bytes of all other forms: the memory of a Job is for its tool.
 const MOST_FORMS: usize = 256 << 10;
-/// What encoders of addresses leave as it is besides letters and digits: those of Go, Python, JavaScript, Java and browsers.
+/// The characters that URL encoders keep besides letters and digits: those of Go, Python, JavaScript, Java and browsers.
 const KEPT_IN_URLS: [&[u8]; 8] =
     [b"-_.~", b"-_.~/", b"-_.!~*'()", b"-_.~$&+=:@", b"-_.~$&+,;=", b"-_.!~*'();/?:@&=+$,#", b"-_.*", b""];
 
-/// Values that are to be hidden.
+/// Values to be masked.
 #[derive(Default)]
 pub(crate) struct Collected {
     patterns: BTreeSet<Vec<u8>>,
-    /// Bytes of those that are in [`MOST_FORMS`].
+    /// Bytes that count towards [`MOST_FORMS`].
     forms: usize,
 }
 
 impl Collected {
-    /// A secret value. Of one that is JSON, tools print the texts in it, too, each without the rest.
+    /// A secret value. If it is JSON, tools also print single texts of it.
     pub(crate) fn value(&mut self, value: &str) {
         self.text(value);
         if let Ok(document @ (Value::Array(_) | Value::Object(_))) = serde_json::from_str(value) {
@@ -47,7 +47,7 @@ impl Collected {
         }
     }
 
-    /// The texts and numbers in a document, which are hidden as settings in files are.
+    /// The texts and numbers in a document, which are masked like settings in files.
     fn inner(&mut self, document: &Value) {
         match document {
             Value::Null | Value::Bool(_) => {}
@@ -78,7 +78,7 @@ impl Collected {
         self.forms(value);
     }
 
-    /// The content of a file: all of its lines, and what stands behind their `=` or `:`.
+    /// The content of a file: all of its lines, and the values after `=` or `:`.
     pub(crate) fn file(&mut self, content: &str) {
         self.value(content);
         for line in content.lines() {
@@ -95,20 +95,20 @@ impl Collected {
 
     fn lines(&mut self, value: &str) {
         for line in value.lines().map(str::trim) {
-            // Brackets and rules are in everybody's output.
+            // Brackets and rulers occur in any output.
             if line.chars().any(char::is_alphanumeric) {
                 self.add(line.as_bytes(), PIECE);
             }
         }
     }
 
-    /// As JSON and as base64 write it.
+    /// The encodings of JSON and base64.
     fn encoded(&mut self, value: &str) {
         if value.len() < LEAST {
             return;
         }
         self.add(quoted(value).as_bytes(), PIECE);
-        // All but the last letters are the same where more follows, such as the end of a line.
+        // If more bytes follow, such as a line ending, only the last characters differ.
         let whole = value.len() / 3 * 3;
         for bytes in [value.as_bytes(), &value.as_bytes()[..whole]] {
             if bytes.len() >= LEAST {
@@ -118,9 +118,9 @@ impl Collected {
         }
     }
 
-    /// As programs write it elsewhere: escaped, in the middle of what is base64, in hex, in addresses.
+    /// The forms that programs give it elsewhere: escaped, within base64 of more bytes, in hex, in URLs.
     fn forms(&mut self, value: &str) {
-        // The longest is of three characters for each byte, and perhaps looked for twice.
+        // The longest form has three characters for each byte and may be searched for twice.
         let has_room = self.forms + 6 * value.len() <= MOST_FORMS;
         if !has_room || !(LEAST..=LONGEST_WITH_FORMS).contains(&value.len()) {
             return;
@@ -148,13 +148,13 @@ impl Collected {
     }
 
     fn form(&mut self, form: &str, piece: usize) {
-        // One that is longer than a piece is perhaps looked for twice.
+        // A form longer than a piece may be searched for twice.
         if self.forms + 2 * form.len() <= MOST_FORMS {
             self.forms += self.add(form.as_bytes(), piece);
         }
     }
 
-    /// How many bytes were not looked for before.
+    /// Adds patterns. Returns how many bytes are new.
     fn add(&mut self, mut rest: &[u8], piece: usize) -> usize {
         let mut added = 0;
         let mut insert = |pattern: &[u8]| {
@@ -167,7 +167,7 @@ impl Collected {
             insert(first);
             rest = more;
         }
-        // Where a line is broken, what is behind that is too short to be looked for.
+        // At a line break, the rest is too short to be searched for.
         if rest.len() > piece {
             insert(&rest[..piece]);
         }
@@ -177,13 +177,13 @@ impl Collected {
         added
     }
 
-    /// Ready to look for them.
+    /// Builds the search for them.
     ///
     /// # Errors
-    /// When there are too many of them.
+    /// If there are too many of them.
     pub(crate) fn build(self) -> Result<Secrets, String> {
         let sorted: Vec<Vec<u8>> = self.patterns.into_iter().collect();
-        // A table of all bytes would take some hundred times the memory of the patterns.
+        // A DFA would take some hundred times the memory of the patterns.
         let automaton =
             AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).build(&sorted).map_err(
                 |error| format!("the secrets of this run are too many to be hidden from its logs: {error}"),
@@ -193,13 +193,13 @@ impl Collected {
     }
 }
 
-/// A text as JSON has it between its quotes.
+/// A text as a JSON string, without its quotes.
 fn quoted(text: &str) -> String {
     let quoted = Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// A text as documents and shells escape it.
+/// A text with the escapes of documents and shells.
 fn escaped(text: &str) -> Vec<String> {
     let json = quoted(text);
     // As Go and Terraform write it, and as Python does.
@@ -240,7 +240,7 @@ fn escaped(text: &str) -> Vec<String> {
     ]
 }
 
-/// A text in an address.
+/// A text, percent-encoded.
 fn in_url(text: &str, is_kept: impl Fn(u8) -> bool, escape: fn([u8; 1]) -> String) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -254,7 +254,7 @@ fn in_url(text: &str, is_kept: impl Fn(u8) -> bool, escape: fn([u8; 1]) -> Strin
     escaped
 }
 
-/// What is to be hidden, ready to be looked for.
+/// The values to be masked, ready for the search.
 pub(crate) struct Secrets {
     automaton: AhoCorasick,
     sorted: Vec<Vec<u8>>,
@@ -262,17 +262,17 @@ pub(crate) struct Secrets {
 }
 
 impl Secrets {
-    /// Whether a text holds any of them.
+    /// Whether a text contains any of them.
     pub(crate) fn are_in(&self, text: &str) -> bool {
         self.longest > 0 && self.automaton.find(text).is_some()
     }
 
-    /// A text without them.
+    /// A text with all of them masked.
     pub(crate) fn hidden(self: &Arc<Self>, text: &str) -> String {
         String::from_utf8_lossy(&self.hidden_bytes(text.as_bytes())).into_owned()
     }
 
-    /// The same of bytes.
+    /// The same for bytes.
     pub(crate) fn hidden_bytes(self: &Arc<Self>, text: &[u8]) -> Vec<u8> {
         let mut masker = Masker::new(Arc::clone(self));
         let mut hidden = masker.push(text);
@@ -280,7 +280,7 @@ impl Secrets {
         hidden
     }
 
-    /// Hides them in all texts, names and numbers of a document, which stays one.
+    /// Masks them in all texts, names and numbers of a document, which stays valid.
     pub(crate) fn hide_in(self: &Arc<Self>, value: &mut Value) {
         match value {
             Value::Null | Value::Bool(_) => {}
@@ -307,27 +307,27 @@ impl Secrets {
         }
     }
 
-    /// Where the first secret may begin that is not all there yet.
+    /// Where the first secret may start that is not complete yet.
     fn undecided_from(&self, bytes: &[u8]) -> usize {
         let first = bytes.len().saturating_sub(self.longest.saturating_sub(1));
         (first..bytes.len()).find(|at| self.is_begun(&bytes[*at..])).unwrap_or(bytes.len())
     }
 
-    /// Whether some secret is longer than these bytes and begins with them.
+    /// Whether some secret is longer than these bytes and starts with them.
     fn is_begun(&self, bytes: &[u8]) -> bool {
         let next = self.sorted.partition_point(|secret| secret.as_slice() <= bytes);
         self.sorted.get(next).is_some_and(|secret| secret.starts_with(bytes))
     }
 }
 
-/// Hides secrets in a stream. What comes out does not depend on where its pieces end.
+/// Masks secrets in a stream. The output does not depend on where the stream is split.
 pub(crate) struct Masker {
     secrets: Arc<Secrets>,
-    /// Not yet written: a secret may begin in it.
+    /// Held back: a secret may start in it.
     held: Vec<u8>,
-    /// So many of its first bytes are the end of a secret.
+    /// How many of its first bytes are the end of a secret.
     covered: usize,
-    /// The last byte that was written is one of a secret.
+    /// The last written byte belongs to a secret.
     inside: bool,
 }
 
@@ -336,14 +336,14 @@ impl Masker {
         Self { secrets, held: Vec::new(), covered: 0, inside: false }
     }
 
-    /// Takes more, and gives what is decided.
+    /// Takes more bytes, and returns the decided ones.
     pub(crate) fn push(&mut self, more: &[u8]) -> Vec<u8> {
         self.held.extend_from_slice(more);
         let end = self.secrets.undecided_from(&self.held);
         self.release(end)
     }
 
-    /// The rest.
+    /// Returns the rest.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         let rest = self.release(self.held.len());
         self.inside = false;
@@ -424,7 +424,7 @@ mod tests {
         for (text, expected) in [
             ("a hunter2 b", "a *** b"),
             ("hunter22hunter2", "***"),
-            // Those that overlap are hidden together.
+            // Overlapping secrets are masked together.
             ("xabcdefx", "x***x"),
             ("hunter hunte hunter2", "hunter hunte ***"),
             ("", ""),
@@ -453,13 +453,13 @@ mod tests {
         assert_eq!(hidden("x MIIEvQIBADANBgkq y"), "x *** y");
         assert_eq!(hidden("hkiG9w0BAQEFAASC"), "***");
         assert_eq!(hidden("---"), "---");
-        // Too short to be hidden.
+        // Too short to be masked.
         assert_eq!(hidden("abc end"), "abc end");
         assert_eq!(hidden(r#"{"a": "p\"4 ss"}"#), r#"{"a": "***"}"#);
         for text in [base64::engine::general_purpose::STANDARD.encode(key), URL_SAFE_NO_PAD.encode(key)] {
             assert!(!secrets.hidden(&text).contains(&text[..20]), "{text}");
         }
-        // As `base64` wraps it, with the end of a line behind the value.
+        // Wrapped by `base64`, with a line ending after the value.
         let wrapped = base64::engine::general_purpose::STANDARD.encode(format!("{key}\n"));
         let wrapped: Vec<&str> =
             wrapped.as_bytes().chunks(76).map(|l| std::str::from_utf8(l).unwrap()).collect();

@@ -1,4 +1,4 @@
-//! Outputs of tools that have no command that prints them: their commands write them to a file, which the environment names.
+//! Outputs of tools without a command that prints them: their commands write them to a file, whose path is in the environment.
 
 use std::{
     fs,
@@ -15,18 +15,18 @@ use serde_json::Value;
 
 use crate::{end::End, pulumi::of_terraform};
 
-/// The variable that names the file.
+/// The variable with the path of the file.
 pub(crate) const VARIABLE: &str = "PLURAL_OUTPUTS";
 /// The file, in the folder of the run.
 const FILE: &str = "outputs.json";
-/// Bytes of it.
+/// Limit of the file, in bytes.
 const MOST: u64 = 1 << 20;
-/// Bytes of a name, as the console takes it.
+/// Limit of a name in bytes, as the console has it.
 const LONGEST_NAME: usize = 255;
 /// Secret values that are shorter stand in other texts by chance.
 const LEAST_SECRET: usize = 8;
 
-/// Where the commands of this Job write outputs: those of an apply, with a tool that cannot be asked for any.
+/// The file for the outputs of this Job's commands: for an apply, with a tool that cannot print any.
 pub(crate) fn file(input: &RunInput, root: &Path) -> Option<PathBuf> {
     let writes = match input.tool {
         StackTool::Ansible | StackTool::Custom => true,
@@ -36,10 +36,10 @@ pub(crate) fn file(input: &RunInput, root: &Path) -> Option<PathBuf> {
     (writes && applies).then(|| root.join(FILE))
 }
 
-/// What was written there by an apply that succeeded. No file is no outputs.
+/// The outputs that a successful apply wrote there. Without a file there are none.
 ///
 /// # Errors
-/// What is wrong with it, without a word of its content.
+/// What is wrong with the file, without any of its content.
 pub(crate) fn read(path: &Path) -> Result<Vec<OutputReport>, End> {
     let found = match opened(path) {
         Ok(Some(bytes)) => parse(&bytes),
@@ -54,10 +54,10 @@ pub(crate) fn read(path: &Path) -> Result<Vec<OutputReport>, End> {
     })
 }
 
-/// Its bytes; nothing where it is not there. What a link leads to may be more than the commands could read themselves.
+/// Its bytes; `None` if it does not exist. The target of a link could be a file that the commands themselves cannot read.
 fn opened(path: &Path) -> Result<Option<Vec<u8>>, String> {
     let unreadable = |error: &dyn std::fmt::Display| format!("cannot be read: {error}");
-    // A FIFO without a writer does not keep us.
+    // A FIFO without a writer does not block this.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match open(path, flags, Mode::empty()) {
         Ok(file) => fs::File::from(file),
@@ -85,7 +85,7 @@ fn parse(bytes: &[u8]) -> Result<Vec<OutputReport>, String> {
     found.into_iter().map(output).collect()
 }
 
-/// An output as Terraform prints it, or its bare value.
+/// An output in Terraform's format, or its bare value.
 fn output((name, value): (String, Value)) -> Result<OutputReport, String> {
     if name.is_empty() || name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
         return Err(format!(
@@ -95,7 +95,7 @@ fn output((name, value): (String, Value)) -> Result<OutputReport, String> {
     if value.get("value").is_some() {
         return Ok(of_terraform((name, value)));
     }
-    // As a bare value it would be shown to everybody.
+    // As a bare value it would be visible to everybody.
     if value.get("sensitive").is_some() {
         return Err(format!("has an output {name:?} with `sensitive` and without `value`"));
     }
@@ -147,7 +147,7 @@ mod tests {
                 false,
             ),
             (r#"{"a": {"value": "x", "sensitive": true}}"#, json!("x"), true),
-            // What is not said to be open is secret.
+            // Secret unless marked otherwise.
             (r#"{"a": {"value": null}}"#, Value::Null, true),
             (r#"{"a": {"value": 1, "sensitive": "no"}}"#, json!(1), true),
             (r#"{"a": "bare"}"#, json!("bare"), false),

@@ -1,4 +1,4 @@
-//! What was planned: read out of the tool, and handed to the console.
+//! The plan: read from the tool, and uploaded to the console.
 
 use std::{fs, path::Path};
 
@@ -24,7 +24,7 @@ struct Gathered {
 }
 
 impl Job {
-    /// Reads the plan that `program` made, or that its commands printed, and uploads it; answers it as JSON, without secrets.
+    /// Reads the plan that `program` made, or that its commands printed, and uploads it; returns it as JSON, with secrets masked.
     pub(crate) async fn hand_in_plan(
         &self,
         program: Option<&str>,
@@ -35,7 +35,7 @@ impl Job {
             (StackTool::Pulumi, Some(_)) => {
                 let text = printed.unwrap_or_default();
                 let file = match self.input.kind {
-                    // A look for drift leaves nothing that could be applied.
+                    // Drift detection leaves nothing that could be applied.
                     RunKind::Drift | RunKind::Commands => None,
                     RunKind::Apply | RunKind::DryRun | RunKind::Destroy => Some(self.plan_bytes()?),
                 };
@@ -48,7 +48,7 @@ impl Job {
             (_, _) => {
                 let mut text = printed.unwrap_or_else(|| UNKNOWN.to_owned());
                 if let Some(commands) = self.input.spec.would_run(self.input.kind) {
-                    // People agree to the digest of this: the commands are a part of it.
+                    // People approve the digest of this: the commands are a part of it.
                     let break_before = if text.ends_with('\n') { "\n" } else { "\n\n" };
                     text = format!("{text}{break_before}{}", self.secrets.hidden(&commands));
                 }
@@ -59,7 +59,7 @@ impl Job {
         self.upload(gathered, self.lock_digest()).await
     }
 
-    /// Uploads what people read of commands that somebody gave: the commands themselves.
+    /// Uploads the text that people approve of given commands: the commands themselves.
     pub(crate) async fn hand_in_commands(&self, exec: &ExecCommands) -> Result<(), End> {
         let text = self.secrets.hidden(&exec.text());
         let summary = PlanSummary { other: true, ..PlanSummary::default() };
@@ -124,7 +124,7 @@ impl Job {
         digest_of(&self.space.work.join(".terraform.lock.hcl"))
     }
 
-    /// After `init`, before anything is applied: the providers are those of the plan.
+    /// After `init`, before the apply: checks that the providers are those of the plan.
     pub(crate) fn check_lock(&self) -> Result<(), End> {
         let Some(plan) = &self.input.plan else { return Ok(()) };
         if !self.input.tool.has_state() || plan.lock_digest == self.lock_digest() {
@@ -136,7 +136,7 @@ impl Job {
         ))
     }
 
-    /// Fetches the plan that was approved.
+    /// Fetches the approved plan.
     pub(crate) async fn fetch_plan(&self) -> Result<(), End> {
         let Some(wanted) = self.input.plan.as_ref().and_then(|plan| plan.file_digest.as_ref()) else {
             return Ok(());
@@ -152,7 +152,7 @@ impl Job {
         crate::workspace::write(&self.space.plan, &bytes).map_err(End::Failed)
     }
 
-    /// The plan file is still the approved one: the commands before this one could have written it.
+    /// Checks that the plan file is still the approved one: earlier commands could have overwritten it.
     pub(crate) fn check_plan(&self) -> Result<(), End> {
         let Some(wanted) = self.input.plan.as_ref().and_then(|plan| plan.file_digest.as_ref()) else {
             return Ok(());

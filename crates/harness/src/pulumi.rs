@@ -1,4 +1,4 @@
-//! What Pulumi and Terraform are asked beside the commands of a run: configuration before, outputs after.
+//! Calls of Pulumi and Terraform besides the commands of a run: configuration before, outputs after.
 
 use plural_core::run_call::OutputReport;
 use plural_core::stack::StackTool;
@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 
 use crate::{end::End, run::Job};
 
-/// Bytes of all outputs of a stack.
+/// Limit of all outputs of a stack, in bytes.
 const OUTPUTS: usize = 4 << 20;
-/// What Pulumi prints in the place of a secret output.
+/// What Pulumi prints instead of a secret output.
 const SECRET: &str = "[secret]";
 
 impl Job {
-    /// Tells Pulumi its variables, over its standard input: whoever lists processes sees no values.
+    /// Sets Pulumi's variables through its standard input: a list of processes shows no values.
     pub(crate) async fn configure_pulumi(&self, program: &str) -> Result<(), End> {
         for (name, value) in &self.input.spec.variables {
             let text = match value {
@@ -29,7 +29,7 @@ impl Job {
         Ok(())
     }
 
-    /// The outputs after an apply; `None` for tools that cannot be asked.
+    /// The outputs after an apply; `None` for tools that cannot print them.
     pub(crate) async fn outputs(&self, program: &str) -> Result<Option<Vec<OutputReport>>, End> {
         match self.input.tool {
             StackTool::Terraform | StackTool::Terragrunt => {
@@ -56,7 +56,7 @@ impl Job {
     }
 }
 
-/// An output as Terraform prints it.
+/// An output in Terraform's format.
 pub(crate) fn of_terraform((name, mut output): (String, Value)) -> OutputReport {
     let secret = output["sensitive"] != false;
     OutputReport { name, value: output.get_mut("value").map(Value::take).unwrap_or_default(), secret }

@@ -1,4 +1,4 @@
-//! A state that the tool could not write, which it leaves in a file: it is handed in, so that nothing created is forgotten.
+//! A state that the tool could not write, and left in a file: it is uploaded, so that no created resource is forgotten.
 
 use std::{
     fs,
@@ -7,15 +7,15 @@ use std::{
 
 use crate::run::Job;
 
-/// As Terraform and OpenTofu name it.
+/// Its name in Terraform and OpenTofu.
 pub(crate) const ERRORED: &str = "errored.tfstate";
-/// Folders below each other that are looked into: Terragrunt runs the tool below its cache.
+/// Limit of nested folders that are searched: Terragrunt runs the tool below its cache.
 const DEPTH: usize = 6;
-/// Entries that are looked at.
+/// Limit of entries that are searched.
 const ENTRIES: usize = 20_000;
 
 impl Job {
-    /// Hands in what the tool left, and says what became of it.
+    /// Uploads the state that the tool left, and says what happened to it.
     pub(crate) async fn rescue(&self) -> Option<String> {
         let path = self.input.state_path.as_deref()?;
         let work = self.space.work.clone();
@@ -34,20 +34,20 @@ impl Job {
         };
         let mut answer = self.console.write_state(path, state.clone()).await;
         if answer.as_ref().is_ok_and(|answer| answer.status == 423) {
-            // Somebody holds it. As the writer under a lock that nobody has, it is kept beside the state, and a person takes it in.
+            // Somebody holds the lock. Written without that lock, it becomes a rejected version, which a user can accept.
             answer = self.console.write_state(&format!("{path}?ID={ERRORED}"), state).await;
         }
         let why = match answer {
             Ok(answer) if answer.status.is_success() => {
                 return format!("{begins}: it is the stack's state now");
             }
-            // Kept as a rejected version: the console says under which id.
+            // Stored as a rejected version: the console returns its id.
             Ok(answer) if answer.status == 409 => return format!("{begins}: {}", answer.message),
             Ok(answer) if answer.status == 423 => "its lock is still held".to_owned(),
             Ok(answer) => format!("{} {}", answer.status, answer.message),
             Err(why) => why,
         };
-        // A state holds secrets: no log gets any of it.
+        // A state contains secrets: no log gets any of it.
         format!(
             "{begins}, which the console did not take ({why}): what was created since is in no state, look for it before \
              the next run"

@@ -26,62 +26,62 @@ use crate::{
     workspace::Workspace,
 };
 
-/// The variable that holds the credential. No command of a run finds it in its environment.
+/// The variable with the credential. No command of a run has it in its environment.
 pub const TOKEN_VARIABLE: &str = "PLURAL_RUN_TOKEN";
-/// The variable that holds the address of a proxy. Commands are told of it as tools know such.
+/// The variable with the URL of a proxy. Commands get it in the variables that tools know.
 pub const PROXY_VARIABLE: &str = "PLURAL_CONSOLE_PROXY";
-/// How long a command may take where the stack does not say it.
+/// Time limit of a command if the stack sets none.
 const USUAL_TIMEOUT: Duration = Duration::from_hours(1);
-/// Letters of an error that is reported.
+/// Limit of a reported error, in characters.
 const LONGEST_ERROR: usize = 4_000;
 
-/// Where everything is printed besides.
+/// Where all output is copied to.
 pub type Echo = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// What a harness is started with.
+/// Configuration of a harness.
 #[derive(Debug, Clone)]
 pub struct HarnessConfig {
-    /// The console's address.
+    /// The console's URL.
     pub console_url: String,
     /// The run.
     pub run: StackRunId,
     /// The credential of this Job.
     pub token: SecretString,
-    /// Certificate authority of the console, where the system does not know it.
+    /// Certificate authority of the console, if the system does not have it.
     pub ca_pem: Option<Vec<u8>>,
-    /// The console may be elsewhere and have no TLS.
+    /// The console may be on another machine without TLS.
     pub insecure_http: bool,
-    /// The proxy that leads to the console, where one does.
+    /// The proxy to the console, if there is one.
     pub proxy: Option<ConsoleProxy>,
-    /// The folder in which all is done; made if it is not there.
+    /// The folder for all its work; created if it does not exist.
     pub folder: PathBuf,
-    /// How long things take.
+    /// Intervals and time limits.
     pub pace: Pace,
 }
 
-/// A proxy that leads to the console.
+/// A proxy to the console.
 #[derive(Debug, Clone)]
 pub struct ConsoleProxy {
-    /// Its address, perhaps with a password.
+    /// Its URL, which may contain a password.
     pub url: SecretString,
-    /// Hosts that are reached without it, between commas.
+    /// Hosts that are reached without it, separated by commas.
     pub except: String,
 }
 
-/// How long things take.
+/// Intervals and time limits.
 #[derive(Debug, Clone)]
 pub struct Pace {
-    /// Between two signs of life.
+    /// Interval of heartbeats.
     pub beat: Duration,
-    /// How long a call is tried again. The log of a command that still runs is tried without an end.
+    /// How long a call is retried. The log of a command that still runs is retried without limit.
     pub patience: Duration,
-    /// Between two tries: at first, and at most.
+    /// Backoff between two retries: first, and longest.
     pub retry: (Duration, Duration),
-    /// How long the console may take for an answer.
+    /// Time limit of a call to the console.
     pub request: Duration,
-    /// How long a tool that was asked to stop may take.
+    /// How long a tool may take to stop.
     pub grace: Duration,
-    /// How long a line of a log waits for others.
+    /// How long a line of a log waits to be sent with others.
     pub gather: Duration,
 }
 
@@ -101,11 +101,11 @@ impl Default for Pace {
 /// How a Job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// All steps ended well, and the console knows it.
+    /// All steps succeeded, and the console knows it.
     Done,
-    /// They did not, or the console could not be told.
+    /// A step failed, or the report did not reach the console.
     Failed,
-    /// The console lets this Job do nothing, or nothing more.
+    /// The console no longer accepts this Job.
     Refused,
 }
 
@@ -120,7 +120,7 @@ impl Outcome {
     }
 }
 
-/// Does what the console says of this run, and tells it how that ended. What it prints goes to `echo`, too.
+/// Carries out a run as the console says, and reports the result. All output is copied to `echo`.
 pub async fn run(config: HarnessConfig, echo: Echo, shutdown: ShutdownSignal) -> Outcome {
     let echo: Echoes = Arc::new(tokio::sync::Mutex::new(echo));
     let console = match Console::new(&config) {
@@ -160,7 +160,7 @@ pub async fn run(config: HarnessConfig, echo: Echo, shutdown: ShutdownSignal) ->
     outcome
 }
 
-/// Does all of it, and reports; answers what was reported, and what ended it.
+/// Does the work and reports it; returns the report, and the error that ended it.
 async fn finished(
     config: &HarnessConfig,
     console: &Arc<Console>,
@@ -197,14 +197,14 @@ async fn finished(
     let interrupted = matches!(worked, Err(End::Terminated));
     let mut report = RunReport { succeeded: worked.is_ok(), cancelled, error, changed, outputs, interrupted };
     let mut reported = match worked {
-        // Nobody listens to this Job any more.
+        // The console no longer accepts this Job.
         Err(End::Unknown) => Ok(()),
         Ok(()) | Err(_) => console.done(&report).await,
     };
     if let Err(End::Refused(why)) = &reported
         && report.outputs.take().is_some()
     {
-        // There are too many, or too large ones. It is applied all the same, and that is to be known.
+        // There are too many outputs, or too large ones. The apply has succeeded in any case, and that has to be reported.
         let told = secrets.hidden(&format!("the console does not take the outputs: {why}\n"));
         log::write(echo, told.as_bytes()).await;
         reported = console.done(&report).await;
@@ -213,12 +213,12 @@ async fn finished(
         (Err(end), _) | (Ok(()), Err(end)) => Err(end),
         (Ok(()), Ok(())) => Ok(()),
     };
-    // What went wrong with the report itself is said instead.
+    // A failed report replaces the error.
     let was_told = report.error.is_some();
     (was_told.then_some(report), end)
 }
 
-/// All that no log may show.
+/// All values that no log may show.
 fn secrets(
     config: &HarnessConfig,
     state_token: &SecretString,
@@ -227,7 +227,7 @@ fn secrets(
     let mut collected = Collected::default();
     for token in [config.token.expose_secret(), state_token.expose_secret()] {
         collected.value(token);
-        // As basic authentication writes it.
+        // In the form of basic authentication.
         collected.value(&format!("{STATE_USER}:{token}"));
     }
     if let Some(token) = &input.actor_token {
@@ -243,7 +243,7 @@ fn secrets(
     collected.build().map(Arc::new)
 }
 
-/// The password of a proxy, as its address has it.
+/// The password in the URL of a proxy.
 fn password_of(proxy: &ConsoleProxy) -> Option<String> {
     let (_, rest) = proxy.url.expose_secret().split_once("://")?;
     let (login, _) = rest.split_once('/').map_or(rest, |(authority, _)| authority).rsplit_once('@')?;
@@ -251,13 +251,13 @@ fn password_of(proxy: &ConsoleProxy) -> Option<String> {
     Some(password.to_owned()).filter(|password| !password.is_empty())
 }
 
-/// What a Job may have done.
+/// What a Job may have changed.
 struct Changed {
     changed: bool,
     outputs: Option<Vec<OutputReport>>,
 }
 
-/// A Job with all that its commands need.
+/// A Job with everything that its commands need.
 pub(crate) struct Job {
     pub(crate) console: Arc<Console>,
     pub(crate) input: RunInput,
@@ -288,7 +288,7 @@ impl Job {
         if let Some(file) = &space.outputs {
             environment.take_outputs(file);
         }
-        // Its password is not for what a fork wrote.
+        // Code from a fork must not get its password.
         if let Some(proxy) = config.proxy.as_ref().filter(|_| !input.spec.is_checked_only()) {
             environment.detour(proxy);
         }
@@ -315,7 +315,7 @@ impl Job {
                     (None, applied) => applied,
                     (Some(told), Ok(())) => Err(End::Failed(told)),
                     (Some(told), Err(End::Failed(why))) => Err(End::Failed(format!("{why}; {told}"))),
-                    // The way it ends is more than what is said of it.
+                    // The kind of the end matters more than its text.
                     (Some(told), Err(end)) => {
                         self.say(&format!("{told}\n")).await;
                         Err(end)
@@ -374,7 +374,7 @@ impl Job {
         let mut is_checked = false;
         let mut program = None;
         for step in &self.input.steps {
-            // Commands that somebody gave have no plan that was made with these providers.
+            // Commands that a user gave have no plan that was made with these providers.
             if step.stage != Stage::Init && !is_checked && self.input.spec.exec.is_none() {
                 self.check_lock()?;
                 is_checked = true;
@@ -397,7 +397,7 @@ impl Job {
             (Some(file), _) => changed.outputs = Some(outputs::read(file)?),
             (None, Some(program)) => match self.outputs(program).await {
                 Ok(outputs) => changed.outputs = outputs,
-                // It is applied all the same.
+                // The apply has succeeded in any case.
                 Err(end) => self.say(&format!("the outputs could not be read: {}\n", end.words())).await,
             },
             (None, None) => {}
@@ -408,7 +408,7 @@ impl Job {
         Ok(())
     }
 
-    /// Tells Pulumi its variables before the first command that needs them; whether it is done.
+    /// Sets Pulumi's variables before the first command that needs them; returns whether that is done.
     async fn configure(&self, step: &InputStep) -> Result<bool, End> {
         if self.input.tool != StackTool::Pulumi || step.custom || step.stage == Stage::Init {
             return Ok(false);
@@ -430,7 +430,7 @@ impl Job {
             None => log,
         };
         let ran = self.command(step, &mut log).await;
-        // What commands of somebody's own print is all that their log has.
+        // The log of given commands has only their own output.
         if let Err(End::Failed(why)) = &ran
             && self.input.kind != RunKind::Commands
         {
@@ -446,7 +446,7 @@ impl Job {
         }
     }
 
-    /// Runs it, and answers a good exit code. What is bad was reported.
+    /// Runs it, and returns an exit code of success. A failure is already reported.
     async fn command(&self, step: &InputStep, log: &mut StepLog) -> Result<i32, End> {
         let InputStep { index: _, stage, name, cmd, args, custom, dir } = step;
         let folder = match dir {
@@ -466,7 +466,7 @@ impl Job {
                 let plan = self.space.plan.to_string_lossy();
                 let mut args: Vec<String> = args.iter().map(|arg| arg.replace("$PLAN", &plan)).collect();
                 if let Some(path) = self.space.extra_vars.as_ref().filter(|_| !custom) {
-                    // First, so that what the stack says in its own arguments counts more.
+                    // First, so that the stack's own arguments take precedence.
                     let first = ["--extra-vars".to_owned(), format!("@{}", path.display())];
                     args = first.into_iter().chain(args).collect();
                 }
@@ -476,7 +476,7 @@ impl Job {
                 let seconds = limits.timeout.as_secs();
                 match ended {
                     Ok(Ended::Code(0)) => return Ok(0),
-                    // Of `-detailed-exitcode`: there are changes.
+                    // From `-detailed-exitcode`: there are changes.
                     Ok(Ended::Code(2)) if is_detailed(step) => return Ok(2),
                     Ok(Ended::Code(code)) => (
                         Some(code),
@@ -499,7 +499,7 @@ impl Job {
         };
         let report = StepReport { status: StepStatus::Failed, exit_code: code };
         if why != End::Unknown {
-            // Why it failed is told once more at the end.
+            // The reason of the failure is repeated at the end.
             let _ = self.console.step(step, &report).await;
         }
         Err(why)
@@ -513,7 +513,7 @@ impl Job {
         Limits { timeout, asks: Signal::INT, grace: self.pace.grace }
     }
 
-    /// Asks the tool something of our own, and answers what it prints to standard output.
+    /// Runs the tool with a query of the harness, and returns its standard output.
     pub(crate) async fn own(
         &self,
         program: &str,
@@ -524,7 +524,7 @@ impl Job {
         self.own_within(program, args, input, most, self.limits().timeout).await
     }
 
-    /// The same, and it may take so long.
+    /// The same, with a time limit.
     pub(crate) async fn own_within(
         &self,
         program: &str,
@@ -552,14 +552,14 @@ impl Job {
         self.environment.find(program, &self.space.work).is_some()
     }
 
-    /// Prints a line of our own beside those of the tool, without secrets.
+    /// Prints a line of the harness among the tool's output, with secrets masked.
     pub(crate) async fn say(&self, text: &str) {
         log::write(&self.echo, self.secrets.hidden(text).as_bytes()).await;
     }
 }
 
-/// What a tool takes for a wish to end in good order. The whole group gets it: Terraform's providers ignore SIGINT and end at SIGTERM,
-/// and Ansible ends its workers in good order only at SIGINT.
+/// The signal for a graceful stop of a tool. The whole process group gets it: Terraform's providers ignore SIGINT and stop on SIGTERM,
+/// while Ansible stops its workers gracefully only on SIGINT.
 fn asks(tool: StackTool, custom: bool) -> Signal {
     if custom {
         return Signal::TERM;

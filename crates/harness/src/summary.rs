@@ -1,9 +1,9 @@
-//! What a plan would do, out of what the tools say.
+//! The changes of a plan in numbers, parsed from the output of the tools.
 
 use plural_core::stack_run::PlanSummary;
 use serde_json::Value;
 
-/// Of the plan of Terraform and OpenTofu, as `show -json` prints it.
+/// From the plan of Terraform and OpenTofu, as `show -json` prints it.
 pub(crate) fn of_terraform(plan: &Value) -> PlanSummary {
     let mut summary = PlanSummary::default();
     for resource in plan["resource_changes"].as_array().into_iter().flatten() {
@@ -16,13 +16,13 @@ pub(crate) fn of_terraform(plan: &Value) -> PlanSummary {
                 "delete" => summary.destroy += 1,
                 "update" => summary.change += 1,
                 "no-op" | "read" => {}
-                // Forgotten, opened, or what a later version does.
+                // Forgotten, opened, or an action of a later version.
                 _ => summary.other = true,
             }
         }
-        // Both where a resource is replaced.
+        // A replacement counts as both.
         summary.replace += u64::from(actions.contains(&"create") && actions.contains(&"delete"));
-        // It is taken into the state, or has another address there.
+        // It is imported into the state, or moved to another address.
         summary.other |= !change["importing"].is_null() || !resource["previous_address"].is_null();
     }
     let mut outputs = plan["output_changes"].as_object().into_iter().flatten();
@@ -36,10 +36,10 @@ pub(crate) fn of_terraform(plan: &Value) -> PlanSummary {
     summary
 }
 
-/// Of the recap of `ansible-playbook --check`: tasks that would change something, on all hosts.
+/// From the recap of `ansible-playbook --check`: tasks that would change something, on all hosts.
 pub(crate) fn of_ansible(text: &str) -> PlanSummary {
     let mut hosts = text.lines().skip_while(|line| !line.starts_with("PLAY RECAP")).skip(1).peekable();
-    // Without a recap nobody can say.
+    // Without a recap the changes are unknown.
     let mut summary = PlanSummary { other: hosts.peek().is_none(), ..PlanSummary::default() };
     for line in hosts {
         let Some((_, counts)) = line.split_once(" : ") else { continue };
@@ -55,7 +55,7 @@ pub(crate) fn of_ansible(text: &str) -> PlanSummary {
     summary
 }
 
-/// Of what `pulumi preview` prints: lines `+ 3 to create` under `Resources:`.
+/// From the output of `pulumi preview`: lines `+ 3 to create` under `Resources:`.
 pub(crate) fn of_pulumi(text: &str) -> PlanSummary {
     let mut lines = text.lines().map(str::trim).skip_while(|line| *line != "Resources:").peekable();
     let mut summary = PlanSummary { other: lines.peek().is_none(), ..PlanSummary::default() };
@@ -77,12 +77,12 @@ pub(crate) fn of_pulumi(text: &str) -> PlanSummary {
             _ => summary.other = true,
         }
     }
-    // They are listed only where they change.
+    // They are listed only if they change.
     summary.other |= text.lines().any(|line| line.trim() == "Outputs:");
     summary
 }
 
-/// A text without its colours and other commands to a terminal.
+/// A text without colours and other terminal escapes.
 pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut letters = text.chars().peekable();

@@ -1,4 +1,4 @@
-//! The folder of a run: its code, and all that is written beside it before the first command.
+//! The folder of a run: its code, and all files that are written beside it before the first command.
 
 use std::{
     fs,
@@ -13,25 +13,25 @@ use serde_json::Value;
 
 use crate::outputs;
 
-/// Variables of Terraform and OpenTofu: read by itself.
+/// Variables of Terraform and OpenTofu, in a file that they load automatically.
 const TFVARS: &str = "plural.auto.tfvars.json";
-/// Names the backend; where it is, is in the environment.
+/// Declares the backend; its address is in the environment.
 const BACKEND: (&str, &str) = ("plural_backend_override.tf", "terraform {\n  backend \"http\" {}\n}\n");
 
-/// Where things are.
+/// The paths of a run.
 pub(crate) struct Workspace {
-    /// Where the tool runs.
+    /// Working folder of the tool.
     pub(crate) work: PathBuf,
     /// The plan file.
     pub(crate) plan: PathBuf,
     /// Variables for Ansible.
     pub(crate) extra_vars: Option<PathBuf>,
-    /// Where commands write outputs, of a tool that cannot be asked for them.
+    /// The file for outputs of commands, for a tool that cannot print any.
     pub(crate) outputs: Option<PathBuf>,
 }
 
 impl Workspace {
-    /// Makes the folders of a run, which nobody else may look into.
+    /// Creates the folders of a run, private to this user.
     pub(crate) fn prepare(root: &Path) -> Result<(), String> {
         for folder in [root.to_owned(), root.join("home")] {
             fs::create_dir_all(&folder)
@@ -40,7 +40,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Writes what goes beside the code in `source`.
+    /// Writes the files beside the code in `source`.
     ///
     /// # Errors
     /// What cannot be written, and why.
@@ -73,12 +73,12 @@ impl Workspace {
                     extra_vars = Some(path);
                 }
             }
-            // Pulumi is told by its own command; commands of a stack's own read files and environment.
+            // Pulumi has a command for them; a stack's own commands read files and environment.
             StackTool::Pulumi | StackTool::Custom => {}
         }
         let outputs = outputs::file(input, root);
         if let Some(path) = &outputs {
-            // What an earlier harness left, or a file of the stack, is nothing that this apply wrote.
+            // A file from an earlier harness, or from the stack, was not written by this apply.
             remove(path)?;
         }
         Ok(Self { work, plan: root.join("plan.bin"), extra_vars, outputs })
@@ -100,7 +100,7 @@ fn below(folder: &Path, path: &str) -> Result<PathBuf, String> {
     Ok(below)
 }
 
-/// Writes a file for us alone, in the place of what was there.
+/// Writes a file, private to this user, replacing any other.
 pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), String> {
     let failed = |error: io::Error| format!("cannot write the file {}: {error}", path.display());
     if let Some(parent) = path.parent() {
@@ -143,7 +143,7 @@ mod tests {
         let (path, other) = (folder.path().join("a/b"), folder.path().join("other"));
         write(&path, "first").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        // What a link leads to stays as it is.
+        // The target of a link stays as it is.
         fs::write(&other, "kept").unwrap();
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(&other, &path).unwrap();

@@ -1,4 +1,4 @@
-//! What pull requests of automations generated.
+//! Instances of automations: what their pull requests generated.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -74,9 +74,9 @@ const CHANGE: &str = "the change of an instance";
 const PARTS: &str = "what an instance took from elsewhere";
 const READING: &str = "reading what a pull request generated";
 const WRITING: &str = "recording what a pull request generated";
-/// Instances of one repository of which it is looked at what they generated.
+/// Limit of instances of one repository whose files are compared.
 const MOST: u64 = 1_000;
-/// The automation generates something else now.
+/// The automation has a newer version.
 const NEWER: &str = "EXISTS (SELECT 1 FROM pr_automations a WHERE a.id = pr_instances.automation_id \
      AND a.revision <> pr_instances.revision AND (a.digest IS NULL OR a.digest <> pr_instances.digest))";
 const NOT_NEWER: &str = "NOT EXISTS (SELECT 1 FROM pr_automations a WHERE a.id = pr_instances.automation_id \
@@ -90,7 +90,7 @@ struct StoredChange {
     made: PrMade,
 }
 
-/// What a version took from elsewhere, as it is stored.
+/// The parts of a version from elsewhere, as they are stored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct StoredParts {
     /// The digest of the version.
@@ -140,7 +140,7 @@ impl TryFrom<row::Model> for PrInstance {
         let parts = match parts {
             Some(parts) => {
                 let StoredParts { of, parts } = json(parts, PARTS)?;
-                // The release before this one changes the version, and not these.
+                // The previous release writes the version without its parts.
                 (of == digest).then_some(parts)
             }
             None => None,
@@ -150,7 +150,7 @@ impl TryFrom<row::Model> for PrInstance {
                 let StoredChange { kind, made } = json(change, CHANGE)?;
                 Some(PrInstanceChange { pull_request_id: PullRequestId::from_uuid(id), kind, made })
             }
-            // Its pull request is forgotten, and cannot be merged any more for all we hear.
+            // The record of its pull request was pruned, so that a merge could no longer be seen.
             (None, _) | (Some(_), None) => None,
         };
         Ok(Self {
@@ -240,7 +240,7 @@ impl PrInstanceStore for Database {
         repository: &str,
     ) -> Result<Vec<String>> {
         let gone = [PrInstanceState::Abandoned.as_str(), PrInstanceState::Removed.as_str()];
-        // Each has a version besides, which may be large.
+        // Each has a version as well, which may be large.
         let all: Vec<sea_orm::JsonValue> = row::Entity::find()
             .select_only()
             .column(row::Column::Files)
@@ -282,7 +282,7 @@ impl PrInstanceStore for Database {
     }
 }
 
-/// Records what a pull request is to generate or change; together with the pull request.
+/// Records what a pull request is to generate or change, in the same transaction as the pull request.
 pub(crate) async fn begin_in_tx(
     tx: &impl ConnectionTrait,
     ledger: &PrLedger,
@@ -298,7 +298,7 @@ pub(crate) async fn begin_in_tx(
             }
             if let Some(other) = found.change_id {
                 refuse_open_in_tx(tx, other).await?;
-                // Opened again, it changes nothing any more.
+                // When it is reopened, it changes nothing any more.
                 pr_secret::not_upgraded_in_tx(tx, PullRequestId::from_uuid(other), at).await?;
             }
             let PrInstanceChange { pull_request_id, kind, made } = &**change;
@@ -316,7 +316,7 @@ pub(crate) async fn begin_in_tx(
     }
 }
 
-/// One pull request changes an instance at a time.
+/// At most one pull request changes an instance at a time.
 async fn refuse_open_in_tx(tx: &impl ConnectionTrait, id: uuid::Uuid) -> Result<()> {
     let found = pull_request::row::Entity::find_by_id(id).one(tx).await.map_err(db(READING))?;
     let Some(found) = found else { return Ok(()) };
@@ -348,7 +348,7 @@ async fn insert_in_tx(tx: &impl ConnectionTrait, instance: &PrInstance, seed: &S
         commit,
         base_commit,
         clock_ms,
-        // A new one is changed by nothing.
+        // A new instance has no pending change.
         change: _,
         created_at,
         updated_at,
@@ -382,7 +382,7 @@ async fn insert_in_tx(tx: &impl ConnectionTrait, instance: &PrInstance, seed: &S
     Ok(())
 }
 
-/// Records what a pull request generates, once it is open, and how it stands by then.
+/// Records what a pull request generates, once it is open, with its state by then.
 pub(crate) async fn opened_in_tx(
     tx: &impl ConnectionTrait,
     id: PullRequestId,
@@ -396,7 +396,7 @@ pub(crate) async fn opened_in_tx(
     settle_in_tx(tx, id, &PrSettled { status, commit: None, base: None }, at).await
 }
 
-/// Records that a pull request was not opened; where it is not needed, what it would have changed is so already.
+/// Records that a pull request was not opened; if it was not needed, its changes are in place already.
 pub(crate) async fn failed_in_tx(
     tx: &impl ConnectionTrait,
     id: PullRequestId,
@@ -410,7 +410,7 @@ pub(crate) async fn failed_in_tx(
     generated_in_tx(tx, id, generated, at).await?;
     for found in of_pull_request_in_tx(tx, id).await? {
         if let (true, Some(change)) = (found.change_id == Some(id.uuid()), found.change) {
-            // What made it stays what it was.
+            // Its previous pull request stays recorded.
             changed(found.id, change, at)?.update(tx).await.map_err(db(WRITING))?;
             pr_secret::upgraded_in_tx(tx, id).await?;
         }
@@ -418,7 +418,7 @@ pub(crate) async fn failed_in_tx(
     Ok(())
 }
 
-/// What an instance is once it is changed.
+/// The instance after a change.
 fn changed(id: uuid::Uuid, change: sea_orm::JsonValue, at: DateTime<Utc>) -> Result<row::ActiveModel> {
     let StoredChange { kind, made } = json(change, CHANGE)?;
     let mut row = row::ActiveModel {
@@ -479,12 +479,12 @@ async fn generated_in_tx(
     Ok(())
 }
 
-/// A branch by its short name, as hosts tell it.
+/// The short name of a branch, as hosts report it.
 fn short(branch: &str) -> &str {
     branch.strip_prefix("refs/heads/").unwrap_or(branch)
 }
 
-/// Brings the ledger to how a pull request stands, in the transaction that records that. Told twice, it is done once.
+/// Updates the instance to the state of a pull request, in the transaction that records that. Idempotent.
 pub(crate) async fn settle_in_tx(
     tx: &impl ConnectionTrait,
     id: PullRequestId,
@@ -493,7 +493,7 @@ pub(crate) async fn settle_in_tx(
 ) -> Result<()> {
     let PrSettled { status: told, commit, base } = settled;
     for found in of_pull_request_in_tx(tx, id).await? {
-        // Who reviews a branch has not seen what was merged into another one.
+        // A merge into another branch was not reviewed for this one.
         let is_elsewhere = base.as_deref().is_some_and(|base| short(base) != short(&found.base));
         let status = if is_elsewhere && *told == PrStatus::Merged { PrStatus::Closed } else { *told };
         let mut row = row::ActiveModel {
@@ -505,7 +505,7 @@ pub(crate) async fn settle_in_tx(
             if status == PrStatus::Closed {
                 pr_secret::not_upgraded_in_tx(tx, id, at).await?;
             }
-            // One that was closed may be opened again, so what it changes is kept until another one changes it.
+            // A closed one may be reopened, so its changes are kept until another one changes the instance.
             let (PrStatus::Merged, Some(change)) = (status, found.change) else { continue };
             row = changed(found.id, change, at)?;
             row.pull_request_id = set(Some(id.uuid()));
@@ -520,7 +520,7 @@ pub(crate) async fn settle_in_tx(
                 }
                 (PrStatus::Closed, PrInstanceState::Pending) => PrInstanceState::Abandoned,
                 (PrStatus::Open, PrInstanceState::Abandoned) => PrInstanceState::Pending,
-                // Who heard of the merge first may not have heard of its commit.
+                // The first report of a merge may lack its commit.
                 (PrStatus::Merged, PrInstanceState::Active | PrInstanceState::Removed)
                     if found.commit_sha.is_none() && commit.is_some() =>
                 {
@@ -542,13 +542,13 @@ pub(crate) async fn settle_in_tx(
     Ok(())
 }
 
-/// What a pull request generates or changes, as long as it has not changed it.
+/// What a pull request generates or changes, until the change has happened.
 pub(crate) async fn ids_in_tx(tx: &impl ConnectionTrait, id: PullRequestId) -> Result<Vec<PrInstanceId>> {
     let found = of_pull_request_in_tx(tx, id).await?;
     Ok(found.into_iter().map(|found| PrInstanceId::from_uuid(found.id)).collect())
 }
 
-/// How instances stand.
+/// The states of instances.
 pub(crate) async fn states_in_tx(
     tx: &impl ConnectionTrait,
     of: &[PrInstanceId],
@@ -568,7 +568,7 @@ pub(crate) async fn states_in_tx(
     found.into_iter().map(one).collect()
 }
 
-/// Those of instances that are there, and of a version that asks for no Secret.
+/// The active instances with a version that asks for no Secret.
 pub(crate) async fn without_secrets_in_tx(
     tx: &impl ConnectionTrait,
     of: &[PrInstanceId],

@@ -1,4 +1,4 @@
-//! Secrets that automations ask for. How far one is follows from the ledger, in the transaction that changes that.
+//! Secrets that automations ask for. Their state follows from the record of their instance, in the transaction that changes that.
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -60,17 +60,17 @@ const READING: &str = "reading the secret of a pull request";
 const WRITING: &str = "recording the secret of a pull request";
 const ENTRIES: &str = "the values of a secret of a pull request";
 const STATE: &str = "the state of a secret of a pull request";
-/// What is said where values were forgotten.
+/// The message of a Secret whose values were deleted.
 const CLOSED: &str = "its values were forgotten when the pull request was closed, or merged into another branch: open another one";
 const EXPIRED: &str = "its values were forgotten, as no cluster had them in time: open another pull request";
-/// Why one is not there any more that was never deleted.
+/// Why a Secret disappeared that was never deleted.
 const REPLACED: &str = "an upgrade took its place";
-/// The word of a Secret whose upgrade is not merged: the release before this one has nothing to do about it.
+/// The word of a Secret whose upgrade is not merged: the previous release has no work for it.
 const PARKED: &str = PrSecretState::Forgotten.as_str();
-/// Its upgrade is over, or was merged by the release before this one.
+/// The upgrade has ended, or the previous release merged it.
 const UNPARKED: &str = "NOT EXISTS (SELECT 1 FROM pr_instances i WHERE i.id = pr_secrets.instance_id \
      AND i.change_id = pr_secrets.id)";
-/// Secrets that one pass brings to how their instances stand.
+/// Limit of Secrets that one pass brings in line with their instances.
 const MOST_LATE: u64 = 200;
 
 impl TryFrom<row::Model> for PrSecret {
@@ -134,7 +134,7 @@ impl Table for PrSecret {
     }
 }
 
-/// Those that the agent of a cluster has to do something about.
+/// The Secrets that the agent of a cluster has to change.
 fn due(cluster: ClusterId) -> Select<row::Entity> {
     let states = [PrSecretState::Due.as_str(), PrSecretState::Deleting.as_str()];
     row::Entity::find()
@@ -166,7 +166,7 @@ impl PrSecretStore for Database {
     ) -> Result<Vec<DuePrSecret>> {
         let found = due(cluster)
             .filter(row::Column::ProjectId.eq(project.uuid()))
-            // What has no values is nothing to write, and must not look like what is to be deleted.
+            // A Secret without values cannot be written, and must not look like one to be deleted.
             .filter(
                 Condition::any()
                     .add(row::Column::State.eq(PrSecretState::Deleting.as_str()))
@@ -213,7 +213,7 @@ impl PrSecretStore for Database {
         let mut write = self.write().await?;
         let asked = due(cluster).filter(row::Column::Id.eq(id.uuid())).one(&write.tx).await;
         let Some(asked) = asked.map_err(db(READING))? else { return Ok(()) };
-        // All of the instance, in the order in which others lock them.
+        // All Secrets of the instance, in the order in which others lock them.
         let mut all = of_instances([asked.instance_id]).all(&write.tx).await.map_err(db(READING))?;
         let Some(at) = all.iter().position(|one| one.id == asked.id) else { return Ok(()) };
         let found = all.swap_remove(at);
@@ -225,7 +225,7 @@ impl PrSecretStore for Database {
             (PrSecretOutcome::Written, PrSecretState::Due) => Some(PrSecretState::Written),
             (PrSecretOutcome::Deleted, PrSecretState::Deleting) => Some(PrSecretState::Deleted),
             (PrSecretOutcome::Waits, PrSecretState::Due | PrSecretState::Deleting) => None,
-            // It was asked for something else meanwhile.
+            // It was asked to do something else meanwhile.
             (
                 PrSecretOutcome::Written | PrSecretOutcome::Deleted | PrSecretOutcome::Waits,
                 PrSecretState::Waiting
@@ -288,14 +288,14 @@ impl PrSecretStore for Database {
     }
 }
 
-/// Those of an instance that are in a cluster, or are to be written by its agent.
+/// The Secrets of an instance that are in a cluster, or that its agent has to write.
 fn live(instance: uuid::Uuid) -> Select<row::Entity> {
     row::Entity::find()
         .filter(row::Column::InstanceId.eq(instance))
         .filter(row::Column::State.is_in([PrSecretState::Due.as_str(), PrSecretState::Written.as_str()]))
 }
 
-/// All of instances, locked, in one order.
+/// Locks all Secrets of instances, in one order.
 fn of_instances(of: impl IntoIterator<Item = uuid::Uuid>) -> Select<row::Entity> {
     row::Entity::find()
         .filter(row::Column::InstanceId.is_in(of))
@@ -303,12 +303,12 @@ fn of_instances(of: impl IntoIterator<Item = uuid::Uuid>) -> Select<row::Entity>
         .lock_exclusive()
 }
 
-/// Where a Secret is to be.
+/// The place of a Secret.
 fn place(row: &row::Model) -> (uuid::Uuid, &str, &str) {
     (row.cluster_id, row.namespace.as_str(), row.name.as_str())
 }
 
-/// One that was asked for before it is in its cluster now: at the same place, that is what it takes the place of.
+/// An earlier Secret is in its cluster now: a pending one at the same place replaces it.
 async fn succeed(tx: &impl ConnectionTrait, next: &row::Model, written: &row::Model) -> Result<()> {
     let waits = next.parked
         || [PrSecretState::Waiting.as_str(), PrSecretState::Due.as_str()].contains(&next.state.as_str());
@@ -324,7 +324,7 @@ async fn succeed(tx: &impl ConnectionTrait, next: &row::Model, written: &row::Mo
     Ok(())
 }
 
-/// Another one of its instance is in its cluster now: what was there before goes, unless it is at the same place.
+/// Another Secret of its instance is in its cluster now: the one before is deleted, unless it is at the same place.
 async fn replace(
     write: &mut Write<'_>,
     before: &row::Model,
@@ -355,7 +355,7 @@ async fn replace(
     Ok(())
 }
 
-/// The upgrade that brings a Secret is merged, or needs no merge: [`settle`] has it written.
+/// The upgrade of a Secret is merged, or needs no merge: [`settle`] has it written.
 pub(crate) async fn upgraded_in_tx(tx: &impl ConnectionTrait, id: PullRequestId) -> Result<()> {
     row::Entity::update_many()
         .col_expr(row::Column::State, Expr::value(PrSecretState::Waiting.as_str()))
@@ -368,7 +368,7 @@ pub(crate) async fn upgraded_in_tx(tx: &impl ConnectionTrait, id: PullRequestId)
     Ok(())
 }
 
-/// An upgrade is over that was not merged: the values that it brings are forgotten.
+/// An upgrade ended without a merge: deletes the values of its Secret.
 pub(crate) async fn not_upgraded_in_tx(
     tx: &impl ConnectionTrait,
     id: PullRequestId,
@@ -387,7 +387,7 @@ pub(crate) async fn not_upgraded_in_tx(
     Ok(())
 }
 
-/// Goes on with Secrets of upgrades that the release before this one merged, or ended; answers the instances of those that were merged.
+/// Handles Secrets of upgrades that the previous release merged or ended; returns the instances of the merged ones.
 async fn unpark_in_tx(tx: &impl ConnectionTrait, at: DateTime<Utc>) -> Result<Vec<PrInstanceId>> {
     let over: Vec<(uuid::Uuid, uuid::Uuid)> = row::Entity::find()
         .select_only()
@@ -417,7 +417,7 @@ async fn unpark_in_tx(tx: &impl ConnectionTrait, at: DateTime<Utc>) -> Result<Ve
     Ok(merged)
 }
 
-/// Instances that do not stand as their Secrets do: a console of the release before this one records how an instance stands, and nothing of
+/// Instances whose Secrets are behind: a console of the previous release records the state of an instance, and not that of
 /// its Secret.
 async fn late_in_tx(tx: &impl ConnectionTrait) -> Result<Vec<PrInstanceId>> {
     let are = |states: &[PrInstanceState]| {
@@ -465,7 +465,7 @@ async fn late_in_tx(tx: &impl ConnectionTrait) -> Result<Vec<PrInstanceId>> {
         let facts = facts.map(|facts| json::<PrFacts>(facts, pull_request::FACTS)).transpose()?;
         let into = facts.and_then(|facts| facts.base);
         let base = bases.iter().find(|(id, _)| *id == instance).map(|(_, base)| short(base));
-        // What was merged into another branch brings nothing.
+        // A merge into another branch has no effect.
         if into.is_none_or(|into| base == Some(short(&into))) {
             found.push(PrInstanceId::from_uuid(instance));
         }
@@ -473,12 +473,12 @@ async fn late_in_tx(tx: &impl ConnectionTrait) -> Result<Vec<PrInstanceId>> {
     Ok(found)
 }
 
-/// A branch by its short name, as hosts tell it.
+/// The short name of a branch, as hosts report it.
 fn short(branch: &str) -> &str {
     branch.strip_prefix("refs/heads/").unwrap_or(branch)
 }
 
-/// Records a Secret with the pull request that brings it.
+/// Records a Secret together with its pull request.
 pub(crate) async fn insert_in_tx(tx: &impl ConnectionTrait, new: &NewPrSecret) -> Result<()> {
     let NewPrSecret { secret, content, upgrades, newest } = new;
     let PrSecret {
@@ -519,7 +519,7 @@ pub(crate) async fn insert_in_tx(tx: &impl ConnectionTrait, new: &NewPrSecret) -
     Ok(())
 }
 
-/// When that of an upgrade was asked for: after all of its instance, which who asks holds.
+/// The request time of an upgrade's Secret: after all others of its instance, whose locks the caller holds.
 async fn follows_in_tx(
     tx: &impl ConnectionTrait,
     instance: PrInstanceId,
@@ -536,10 +536,10 @@ async fn follows_in_tx(
     follows(&all, newest, at)
 }
 
-/// When one is asked for after these, which are the newest first, whatever the clocks of consoles say.
+/// A request time after all of these, which are the newest first, whatever the clocks of consoles say.
 ///
 /// # Errors
-/// [`Error::Conflict`] where the newest that is there is not the one that was looked at: what it has would be lost.
+/// [`Error::Conflict`] if the newest Secret is not the one that the caller read: its values would be lost.
 fn follows(all: &[row::Model], newest: Option<PullRequestId>, at: DateTime<Utc>) -> Result<DateTime<Utc>> {
     let lives = [PrSecretState::Due.as_str(), PrSecretState::Written.as_str()];
     let found = all.iter().find(|one| lives.contains(&one.state.as_str())).map(|one| one.id);
@@ -551,7 +551,7 @@ fn follows(all: &[row::Model], newest: Option<PullRequestId>, at: DateTime<Utc>)
     Ok(all.first().map_or(at, |last| at.max(last.created_at + TimeDelta::microseconds(1))))
 }
 
-/// Brings Secrets of instances to how these stand by now. Told twice, it is done once.
+/// Brings Secrets of instances in line with these. Idempotent.
 pub(crate) async fn settle(write: &mut Write<'_>, of: &[PrInstanceId], at: DateTime<Utc>) -> Result<()> {
     if of.is_empty() {
         return Ok(());
@@ -587,7 +587,7 @@ pub(crate) async fn settle(write: &mut Write<'_>, of: &[PrInstanceId], at: DateT
         }
         row.update(&write.tx).await.map_err(db(WRITING))?;
         if after.is_due() {
-            // Its agent learns of it with what it knows of its cluster.
+            // The agent learns of it with the other data of its cluster.
             write.publish(cluster::data_event(ClusterId::from_uuid(found.cluster_id)), at).await?;
         }
     }
@@ -619,7 +619,7 @@ mod tests {
             updated_at: at,
         };
         let ahead = at + TimeDelta::minutes(5);
-        // Another upgrade, which was asked for at the same time, was faster.
+        // A concurrent upgrade was faster.
         let all = [
             one(PrSecretState::Forgotten, ahead),
             one(PrSecretState::Due, at),

@@ -51,9 +51,9 @@ pub(crate) mod row {
         pub tool: String,
         pub protect: bool,
         pub state_lock: Option<Json>,
-        /// Locks that there were.
+        /// Number of locks so far.
         pub fence: i64,
-        /// Versions that there were.
+        /// Number of versions so far.
         pub writes: i64,
         pub current_id: Option<Uuid>,
         pub created_at: DateTimeUtc,
@@ -62,7 +62,7 @@ pub(crate) mod row {
         pub repository_id: Option<Uuid>,
         pub cluster_id: Option<Uuid>,
         pub git: Option<Json>,
-        /// None: that of a release before there were any.
+        /// `NULL`: written by an earlier release.
         pub spec: Option<Json>,
         pub environment: Option<Vec<u8>>,
         pub files: Option<Vec<u8>>,
@@ -76,17 +76,17 @@ pub(crate) mod row {
         pub seen_at: Option<DateTimeUtc>,
         pub deleted_at: Option<DateTimeUtc>,
         pub changed_by_id: Option<Uuid>,
-        /// Runs that there were.
+        /// Number of runs so far.
         pub runs: i64,
-        /// When the clock makes a run, and when it looks for drift.
+        /// When the next run and the next drift detection are due.
         pub next_cron_at: Option<DateTimeUtc>,
         pub next_drift_at: Option<DateTimeUtc>,
         pub clock_error: Option<String>,
         pub drifted_at: Option<DateTimeUtc>,
         pub drift: Option<Json>,
-        /// Whoever changed it, as the audit log names them.
+        /// The name in the audit log of who changed it last.
         pub changed_as: Option<String>,
-        /// None: it has none.
+        /// `NULL`: it has none.
         pub tags: Option<Json>,
         pub interval_seconds: Option<i32>,
         pub connection_id: Option<Uuid>,
@@ -100,12 +100,12 @@ pub(crate) mod row {
 const UNIQUE: &[(&str, &str)] =
     &[("stacks_name_key", "another stack has this name already; choose another name")];
 
-/// The lock of a row.
+/// The lock in a row.
 pub(crate) fn lock_of(row: &row::Model) -> Result<Option<StateLock>> {
     row.state_lock.clone().map(|lock| json(lock, "the lock of a stack's state")).transpose()
 }
 
-/// Where the code of a row is.
+/// The place of the code in a row.
 fn source_of(row: &row::Model) -> Result<Option<StackSource>> {
     match (row.repository_id, &row.git, row.cluster_id) {
         (Some(repository), Some(git), Some(cluster)) => Ok(Some(StackSource {
@@ -186,7 +186,7 @@ impl TryFrom<row::Model> for Stack {
             changed_by: changed_by_id.map(UserId::from_uuid),
             changed_as,
             lock,
-            // It is in a table of its own.
+            // In its own table.
             state: None,
             watch: StackWatch {
                 next_run_at: next_cron_at,
@@ -239,7 +239,7 @@ impl Table for Stack {
         Guard::Policies(vec![self.id.into(), self.project_id.into()])
     }
 
-    /// The states that count.
+    /// The current states.
     async fn complete(database: &Database, found: &mut [&mut Self]) -> Result<()> {
         if found.is_empty() {
             return Ok(());
@@ -274,7 +274,7 @@ pub(crate) async fn lock_in_tx(write: &transaction::Write<'_>, id: StackId) -> R
         .ok_or(Error::not_found("stack"))
 }
 
-/// Neither the repository nor the cluster of a stack goes while it comes to them.
+/// Locks the repository and the cluster of a stack, so that neither is deleted meanwhile.
 async fn hold_in_tx(write: &transaction::Write<'_>, source: &StackSource) -> Result<()> {
     let StackSource { repository_id, git: _, cluster_id } = source;
     let known = repository::row::Entity::find_by_id(repository_id.uuid());
@@ -289,7 +289,7 @@ async fn hold_in_tx(write: &transaction::Write<'_>, source: &StackSource) -> Res
     Ok(())
 }
 
-/// The connection through which pull requests of a stack are planned does not go while it comes to the stack.
+/// Locks the connection of a stack's pull requests, so that it is not deleted meanwhile.
 async fn hold_connection_in_tx(write: &transaction::Write<'_>, follow: &StackFollow) -> Result<()> {
     let Some(id) = follow.connection_id else { return Ok(()) };
     let known = scm_connection::row::Entity::find_by_id(id.uuid());
@@ -298,7 +298,7 @@ async fn hold_connection_in_tx(write: &transaction::Write<'_>, follow: &StackFol
     Ok(())
 }
 
-/// Refuses to delete what a stack needs. Whoever asks may not know of the stack, so it is not named.
+/// Refuses to delete what a stack uses. The caller may not be allowed to see the stack, so it is not named.
 ///
 /// # Errors
 /// [`Error::Conflict`] with `refusal`.
@@ -357,14 +357,14 @@ impl StackStore for Database {
             created_at,
             updated_at,
         } = stack;
-        // A stack takes nothing before it runs.
+        // A stack takes no values before it runs.
         let SealedInputs { environment, files, taken: _ } = inputs;
         let write = self.write().await?;
         self.check_stacks_are_known_in_tx(&write).await?;
         if !spec.dependencies.is_empty() {
             stack_dependency::lock_in_tx(&write).await?;
         }
-        // It must not go while something is made in it.
+        // It must not be deleted while something is created in it.
         let known = project::row::Entity::find_by_id(project_id.uuid());
         let known = known.lock(LockType::KeyShare).one(&write.tx).await;
         known.map_err(db("reading a project"))?.ok_or(Error::not_found("project"))?;
@@ -437,7 +437,7 @@ impl StackStore for Database {
         grant: Option<&Grant>,
         follows: &[NewJob],
     ) -> Result<()> {
-        // What comes in clear is stored as it comes sealed.
+        // Environment and files are stored from the sealed inputs.
         let StackChange {
             name,
             protect,
@@ -450,7 +450,7 @@ impl StackStore for Database {
             paused,
             bindings: _,
         } = change;
-        // A stack takes nothing before it runs.
+        // A stack takes no values before it runs.
         let SealedInputs { environment, files, taken: _ } = inputs;
         let mut write = self.write().await?;
         let is_renamed = name.as_ref().is_some_and(|name| *name != by.target().name);
@@ -497,11 +497,11 @@ impl StackStore for Database {
             row.connection_id = set(follow.connection_id.map(ScmConnectionId::uuid));
         }
         if source.is_some() || follow.is_some() || spec.is_some() || is_sealing {
-            // Whoever asks may make of it what they saw, and not take back what somebody else says meanwhile of who has to agree; nor give
-            // an actor that somebody names meanwhile another environment.
+            // The caller may change what they saw, but not revert a concurrent change of the approval settings; nor give another
+            // environment to an actor that somebody sets meanwhile.
             let found = lock_in_tx(&write, by.target().id).await?;
             let found = Stack::try_from(found)?;
-            // A connection is allowed for the repository that the stack has.
+            // A connection is permitted for the stack's current repository.
             let is_moved = follow.is_some() && found.source != by.target().source;
             if is_moved || found.spec != by.target().spec || found.follow != by.target().follow {
                 return Err(Error::conflict("somebody else changed the stack at the same time: try again"));
@@ -509,7 +509,7 @@ impl StackStore for Database {
         }
         if let Some(spec) = spec {
             let (was, at) = (&by.target().spec, by.entry().at);
-            // One that stays as it is goes on: what is due of it is made.
+            // An unchanged schedule continues: what is due is run.
             if !spec.ticks_as(was, Clockwork::Run) {
                 row.next_cron_at = set(spec.next(Clockwork::Run, at));
                 row.clock_error = set(None);
@@ -539,7 +539,7 @@ impl StackStore for Database {
         let gone = gone_or("stack", unique("changing a stack", UNIQUE));
         row.update(&write.tx).await.map_err(gone)?;
         if let Some(tags) = tags {
-            // Its row is locked by now: two that tag it at once come one after the other.
+            // Its row is locked by now: concurrent changes of tags are serialised.
             stack_tag::replace_in_tx(&write, by.target().id, tags).await?;
         }
         if let Some(dependencies) = dependencies {
@@ -590,12 +590,12 @@ impl StackStore for Database {
         // The services that import it are rendered anew below.
         dependency::lock_in_tx(&write).await?;
         stack_dependency::lock_in_tx(&write).await?;
-        // Before its policy, as whoever changes a stack locks the two.
+        // Before its policy, in the same order as an update.
         let row = lock_in_tx(&write, id).await?;
         if row.protect {
             return Err(Error::conflict("the stack is protected: set protect to false first"));
         }
-        // Restored since it was decided that it goes, as after the run that destroyed it.
+        // It was restored after the decision to delete it, such as after the run that destroyed it.
         if by.target().deleted_at.is_some() && row.deleted_at.is_none() {
             return Err(Error::conflict(
                 "the stack was restored a moment ago: delete it again if it is to go",
@@ -628,7 +628,7 @@ impl StackStore for Database {
         {
             return Err(forgets(current.resources, current.serial, current.id));
         }
-        // Its row, its states and its runs go with its policy.
+        // Deleting its policy deletes its row, its states and its runs.
         policy::forget_in_tx(&write, id).await?;
         write.audit(by.entry()).await?;
         write.stack_changed(id.uuid(), by.entry().at);

@@ -51,7 +51,7 @@ pub(crate) use self::moves::active_in_tx;
 pub(crate) use self::prune::{BEHIND, LAST_BEHIND};
 pub(crate) use self::row::output;
 
-/// Newest runs of a stack whose artifacts are kept though they are over: people look at what they were made from.
+/// Number of newest ended runs per stack whose artifacts are kept: users look at their code.
 pub(crate) const NEWEST: u32 = 10;
 
 fn is_active() -> Condition {
@@ -144,7 +144,7 @@ impl StackRunStore for Database {
         of: &[RunGroup],
         request: &PageRequest,
     ) -> Result<Page<StackRun>> {
-        // Newest first: what comes after a run is older.
+        // Newest first: a run that follows another one is newer.
         let mut query = runs().filter(run::Column::StackId.eq(stack.id.uuid()));
         if !of.is_empty() {
             query = query.filter(in_groups(of));
@@ -237,7 +237,7 @@ impl StackRunStore for Database {
     ) -> Result<bool> {
         let (doing, (status, exit_code)) = ("moving a step of a run", to);
         let write = self.write().await?;
-        // This locks the run, as whoever moves it does.
+        // This locks the run, as every move of it does.
         if !log::beat_in_tx(&write, id, Some(of), at).await? {
             return Ok(false);
         }
@@ -324,7 +324,7 @@ impl StackRunStore for Database {
             .one(&self.reader)
             .await
             .map_err(db(doing))?;
-        // Gone a moment ago, and its run with it.
+        // Deleted a moment ago, with its run.
         let Some(stack) = stack else { return Ok(None) };
         Ok(Some(RunCredential { run: found.try_into()?, stack }))
     }
@@ -357,7 +357,7 @@ impl StackRunStore for Database {
     }
 
     async fn agent_runs(&self, cluster: ClusterId, ids: &[StackRunId]) -> Result<Vec<StackRun>> {
-        // Also where nobody said yet where the Job is: its agent may have been killed behind its making.
+        // Also if the Job is not reported yet: its agent may have been killed after it created the Job.
         let had_job =
             Condition::any().add(run::Column::Job.is_not_null()).add(run::Column::Attempt.gt(0_i64));
         let stands = Condition::any()
@@ -382,7 +382,7 @@ impl StackRunStore for Database {
     }
 
     async fn stack_sources(&self, repository: RepositoryId) -> Result<Vec<Stack>> {
-        // Their states are not asked for.
+        // Their states are not needed.
         let stacks = stack::row::Entity::find()
             .filter(stack::row::Column::RepositoryId.eq(repository.uuid()))
             .filter(stack::row::Column::Paused.eq(false))
@@ -408,7 +408,7 @@ impl StackRunStore for Database {
                 change.seen_closure = set(Some(closure.clone()));
                 change.seen_sha = set(Some(sha.clone()));
             }
-            // What was seen before that stays: when it can be read again, only what is new makes a run.
+            // The last seen commit stays: when the code can be read again, only a new one starts a run.
             Err(error) => change.source_error = set(Some(error.clone())),
         }
         let write = self.write().await?;

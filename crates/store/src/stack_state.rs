@@ -1,5 +1,5 @@
-//! Versions of stacks' states, and their locks. The row of the stack is locked before anything of its state is looked at or written, so
-//! that of two writers one comes second, and sees what the first did.
+//! Versions of stacks' states, and their locks. The row of the stack is locked before anything of its state is read or written, so
+//! that concurrent writers are serialised, and the second sees the first.
 
 use async_trait::async_trait;
 use plural_app::access::{Audited, Authorized, Read, ReadState, WriteState};
@@ -26,7 +26,7 @@ use crate::stack::{lock_in_tx, lock_of, row};
 use crate::stack_run;
 use crate::transaction::{self, set};
 
-/// Pieces of one statement, 2 MiB.
+/// Pieces per statement, 2 MiB.
 const PIECES: usize = 8;
 
 pub(crate) mod version {
@@ -38,7 +38,7 @@ pub(crate) mod version {
         #[sea_orm(primary_key, auto_increment = false)]
         pub id: Uuid,
         pub stack_id: Uuid,
-        /// Which write of the stack's it was.
+        /// The number of the write within the stack.
         pub number: i64,
         pub serial: i64,
         pub lineage: String,
@@ -114,7 +114,7 @@ impl TryFrom<version::Model> for StateVersion {
     }
 }
 
-/// The state that counts, of a stack whose row is locked.
+/// The current state of a stack whose row is locked.
 pub(crate) async fn current_in_tx(
     write: &transaction::Write<'_>,
     stack: &row::Model,
@@ -206,7 +206,7 @@ async fn keep_in_tx(
     Ok(())
 }
 
-/// Forgets the oldest versions: as many of those that were taken are kept as of those that were not.
+/// Deletes the oldest versions: the same number of accepted and of rejected ones is kept.
 async fn prune_in_tx(
     write: &transaction::Write<'_>,
     stack: StackId,
@@ -241,7 +241,7 @@ async fn prune_in_tx(
         .map_err(db(doing))
 }
 
-/// The rejected version with this content, if it is known.
+/// The rejected version with this content, if it is stored.
 async fn rejected_in_tx(
     write: &transaction::Write<'_>,
     stack: StackId,
@@ -256,14 +256,14 @@ async fn rejected_in_tx(
     found.map_err(db("looking for a rejected state"))?.map(StateVersion::try_from).transpose()
 }
 
-/// Sets what the row of a stack says of its state. `updated_at` is that of the stack itself.
+/// Sets the columns of a stack that describe its state. `updated_at` is that of the stack itself.
 async fn set_in_tx(write: &transaction::Write<'_>, id: Uuid, change: row::ActiveModel) -> Result<()> {
     let change = row::ActiveModel { id: ActiveValue::Unchanged(id), ..change };
     change.update(&write.tx).await.map(drop).map_err(db("writing a stack"))
 }
 
-/// Whether the Job of a run asks, and the lock is somebody else's. That it names the lock proves nothing: whoever is refused a lock is told
-/// its id.
+/// Whether the Job of a run asks, and somebody else holds the lock. That it names the lock proves nothing: a refused lock request
+/// reveals its id.
 fn is_of_another(lock: &StateLock, actor: &str) -> bool {
     RunActor::run_of(actor).is_some() && lock.author != actor
 }
@@ -290,7 +290,7 @@ impl StackStateStore for Database {
         id: StateVersionId,
     ) -> Result<Vec<Sealed>> {
         let write = self.write().await?;
-        // It may be gone by now; then nobody has read it.
+        // It may be deleted by now; then nobody has read it.
         version_on(&write.tx, by.target().id, id).await?;
         let pieces = pieces_on(&write.tx, id).await?;
         write.audit(by.entry()).await?;
@@ -320,7 +320,7 @@ impl StackStateStore for Database {
         };
         let write = self.write().await?;
         let row = lock_in_tx(&write, stack).await?;
-        // Under the lock of somebody else a Job writes as under one that nobody has.
+        // Under somebody else's lock, a Job writes as under one that nobody holds.
         let lock = lock_of(&row)?.filter(|lock| given.is_none() || !is_of_another(lock, &entry.actor));
         let current = current_in_tx(&write, &row).await?;
         if let StateSource::Version { taken: _, seen } = from
@@ -356,14 +356,14 @@ impl StackStateStore for Database {
         };
         if version.rejected.is_some() {
             if let StateSource::Version { .. } = from {
-                // It is there already; nothing new is to be kept.
+                // It is stored already; nothing has to be added.
                 return Ok(StateWritten::Rejected(version));
             }
             if let Some(known) = rejected_in_tx(&write, stack, &head.digest).await? {
                 return Ok(StateWritten::Rejected(known));
             }
         }
-        // Under a lock that is no longer held, nobody knows which one it was.
+        // If the lock is no longer held, its fencing number is unknown.
         let version = StateVersion { fence: version.fence.filter(|_| version.rejected.is_none()), ..version };
         let number = row.writes + 1;
         keep_in_tx(&write, &version, number, pieces).await?;
@@ -403,7 +403,7 @@ impl StackStateStore for Database {
         let write = self.write().await?;
         let row = lock_in_tx(&write, by.target().id).await?;
         if let Some(held) = lock_of(&row)? {
-            // The answer may have been lost: tools name each lock by a random id.
+            // The answer may have been lost: tools give each lock a random id.
             let is_theirs = held.id == request.id && held.info == request.info && held.author == entry.actor;
             return Ok(if is_theirs { StateLocked::Taken(held) } else { StateLocked::Held(held) });
         }

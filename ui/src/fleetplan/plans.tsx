@@ -35,7 +35,7 @@ const states: Record<FleetPlanPartState, Look> = {
   PLANNED: { word: 'Planned', tone: 'good', Icon: IconCircleCheckFilled },
 };
 
-/** What a pull request would do to services, by cluster. Nothing where it is of no repository that services are read from. */
+/** What a pull request would change in services, by cluster. Nothing if no service reads its repository. */
 export function FleetPlans({ pullRequest, openedAt }: { pullRequest: string; openedAt: string | null | undefined }) {
   const query = useQuery(plansQuery(pullRequest, openedAt));
   return (
@@ -78,7 +78,7 @@ function Found({ plan, pullRequest }: { plan: Plan; pullRequest: string }) {
   );
 }
 
-/** The branch that it goes to is elsewhere by now, and that matters: the console plans it again within minutes, or when somebody asks. */
+/** Its target branch moved, and the plan would differ there: the console plans it again within minutes, or on request. */
 function Moved({ plan, pullRequest }: { plan: Plan; pullRequest: string }) {
   return (
     <Alert
@@ -99,7 +99,7 @@ function Moved({ plan, pullRequest }: { plan: Plan; pullRequest: string }) {
   );
 }
 
-/** Has the same commit planned again. */
+/** Plans the same commit again. */
 function Again({ pullRequest }: { pullRequest: string }) {
   return (
     <Action
@@ -124,7 +124,7 @@ function Standing({ plan, pullRequest, reached }: { plan: Plan; pullRequest: str
             This commit comes from a fork. Nothing of it is rendered before somebody who may approve has read it and releases it.
           </Text>
           <Action
-            // Another commit is another question.
+            // Another commit needs its own confirmation.
             key={plan.ref}
             noun="fleet plans"
             isSmall
@@ -181,7 +181,7 @@ const numbers = ['created', 'changed', 'deleted', 'blocked'] as const;
 function Cells({ counts, isKnown }: { counts: Counts; isKnown: boolean }) {
   return numbers.map((of) => {
     const count = counts?.[of] ?? 0;
-    // What goes, or does not go through, is to be seen at a glance.
+    // Deleted and blocked objects must stand out.
     const isLoud = isKnown && count > 0 && (of === 'deleted' || of === 'blocked');
     return (
       <td key={of} data-number data-loud={isLoud}>
@@ -207,7 +207,7 @@ function Heads({ first, last }: { first: string; last: string }) {
   );
 }
 
-/** What a plan says of clusters, and of each service on them. */
+/** The plan by cluster, with each service. */
 export function Clusters({ plan, parts }: { plan: Plan; parts: Part[] }) {
   const clusters = listed(plan.reach?.clusters);
   const [open, setOpen] = useState<string>();
@@ -283,7 +283,7 @@ export function Clusters({ plan, parts }: { plan: Plan; parts: Part[] }) {
   );
 }
 
-/** What would happen to the objects of one service. Values are shown to whoever may read them. */
+/** The plan of one service, object by object. Values are shown to users who may read them. */
 function Objects({ id }: { id: string }) {
   const { data, error, isPending } = useQuery(partQuery(id));
   if (error) return <Text size="sm">{explain(error).what}</Text>;
@@ -302,7 +302,7 @@ function Objects({ id }: { id: string }) {
   );
 }
 
-/** What a plan says of services that it does not name. */
+/** The services that a plan does not list. */
 export function Rest({ plan: { composed, omitted, untouched } }: { plan: Plan }) {
   const told = [
     [untouched, 'that are read from the repository and are not reached'],

@@ -17,7 +17,7 @@ interface Planning {
   isPending: boolean;
 }
 
-/** What a pull request would do to services, before there is one: asked for by whoever wants to know. */
+/** What a pull request would change in services, before it is opened: on request. */
 export function Effects({ planning, plan }: { planning: Planning; plan: () => void }) {
   const { data, error, isPending } = planning;
   if (data != null) return <Planned key={data.id} id={data.id} again={plan} />;
@@ -62,7 +62,7 @@ function Planned({ id, again }: { id: string; again: () => void }) {
   );
 }
 
-/** A stack whose code changes, and how far the run is that plans it. */
+/** A stack whose code changes, and the status of the run that plans it. */
 function StackPlan({ stack: { stack, run, problem } }: { stack: PlannedStack }) {
   const name = stack?.name ?? '';
   const planned = run?.plan;

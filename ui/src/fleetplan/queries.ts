@@ -142,17 +142,17 @@ export type PlannedStack = NonNullable<NonNullable<Plan['stacks']>[number]>;
 export type Counts = Part['counts'];
 export type PartPlan = NonNullable<FleetPlanPartQuery['fleetPlanPart']>;
 
-/** Milliseconds between two looks at one that agents are asked for: somebody waits for it. */
+/** Interval of polls of an unfinished plan, in milliseconds: the user waits for it. */
 const SOON = 1000;
 
-/** Milliseconds within which a new pull request has its plan, if it has one. */
+/** How long a new pull request may take to get its plan, in milliseconds. */
 const NEW = 120_000;
 
 const isNew = (at: string | null | undefined): boolean => at != null && Math.abs(Date.now() - Date.parse(at)) < NEW;
 
 const isGoingOn = ({ phase }: Pick<Plan, 'phase'>) => phase === 'LOOKING' || phase === 'ASKED';
 
-/** Runs of stacks that have no plan yet. Of a plan that another one took the place of, none begins any more. */
+/** Runs of stacks without a plan yet. A superseded plan starts none. */
 const isPlanning = ({ phase, stacks }: Pick<Plan, 'phase' | 'stacks'>) =>
   phase === 'DONE' &&
   listed(stacks).some(({ run, problem }) =>
@@ -160,8 +160,8 @@ const isPlanning = ({ phase, stacks }: Pick<Plan, 'phase' | 'stacks'>) =>
   );
 
 /**
- * The newest plan of each repository of a pull request, without what it found. While agents answer, they are read again and again; a head
- * that is read back later has another plan. That of a pull request that was just opened is about to begin: whoever opened it looks at it.
+ * The newest plan of each repository of a pull request, without its findings. They are polled while agents answer; a head
+ * that is read back later has another plan. A pull request that was just opened gets its plan soon, so its author sees it here.
  */
 export const plansQuery = (pullRequestId: string, openedAt: string | null | undefined) =>
   queryOptions({
@@ -169,7 +169,7 @@ export const plansQuery = (pullRequestId: string, openedAt: string | null | unde
     queryFn: async ({ signal }): Promise<Listed[]> => {
       const answer = await ask(Plans, { pullRequestId }, signal);
       const all = (answer.fleetPlans?.edges ?? []).flatMap((edge) => edge?.node ?? []);
-      // Oldest first: the last one of a repository stays.
+      // Oldest first: the last one of a repository wins.
       return [...new Map(all.map((plan) => [plan.repository?.id ?? '', plan])).values()];
     },
     refetchInterval: (asked) => {
@@ -178,7 +178,7 @@ export const plansQuery = (pullRequestId: string, openedAt: string | null | unde
     },
   });
 
-/** One plan with what it found. */
+/** One plan with its findings. */
 export const planQuery = (id: string) =>
   queryOptions({
     queryKey: ['fleet plans', 'one', id],
@@ -189,7 +189,7 @@ export const planQuery = (id: string) =>
         : again(asked as unknown as Query),
   });
 
-/** What would happen to one service. */
+/** The plan of one service. */
 export const partQuery = (id: string) =>
   queryOptions({
     queryKey: ['fleet plans', 'part', id],

@@ -11,13 +11,13 @@ import { resourcesQuery, type StackOne } from './queries';
 interface GoesProps {
   stack: StackOne;
   isDestroyed: boolean;
-  /** The stack stays, and only what it made goes. */
+  /** Only the resources of the stack are destroyed, and the stack stays. */
   isKept?: boolean;
-  /** Whatever depends on it has no say. */
+  /** Its dependents lose it, and cannot prevent that. */
   isLeaving: boolean;
 }
 
-/** What a deletion takes away, before it does. */
+/** What a deletion removes, shown before it happens. */
 export function Goes({ stack, isDestroyed, isKept = false, isLeaving }: GoesProps) {
   const { stateVersion: state } = stack;
   const resources = useQuery({ ...resourcesQuery(stack.id, state?.id ?? ''), enabled: state != null && state.resources !== 0 });
@@ -58,16 +58,16 @@ export function Goes({ stack, isDestroyed, isKept = false, isLeaving }: GoesProp
   );
 }
 
-/** All stacks that depend on this one, also by others: those that nothing depends on first. */
+/** All direct and indirect dependents of this stack, in the order of deletion. */
 function before(id: string, { stacks, edges }: StackGraph): { id: string; name: string }[] {
   const found = new Set([id]);
-  // Those that others depend on come first, so that one look finds all.
+  // Dependencies come first, so that one pass finds all.
   for (const one of stacks)
     if (edges.some(({ stackId, upstreamId }) => stackId === one.id && found.has(upstreamId))) found.add(one.id);
   return stacks.filter((one) => one.id !== id && found.has(one.id)).reverse();
 }
 
-/** Stacks that depend on it go before it: the console refuses anything else. */
+/** Its dependents are deleted before it: the console refuses any other order. */
 function First({ stack, isLeaving }: { stack: StackOne; isLeaving: boolean }) {
   const dependents = (stack.dependents ?? []).flatMap((one) => one ?? []);
   const graph = useQuery({ ...stackGraphQuery, enabled: dependents.length > 0 });

@@ -20,22 +20,22 @@ interface Asked {
   approvals: ({ digest: string } | null)[] | null;
 }
 
-/** So many people agreed to the plan as it is. */
+/** Number of approvals of the current plan. */
 export function agreed({ plan, approvals }: Pick<Asked, 'plan' | 'approvals'>): number {
   return (approvals ?? []).filter((one) => one?.digest === plan?.digest).length;
 }
 
-/** So many more have to. */
+/** Number of approvals that are still missing. */
 export function missingOf(run: Asked): number {
   return Math.max(0, run.requiredApprovals - agreed(run));
 }
 
-/** Agree to the plan that is shown, or refuse it. */
+/** Approve or reject the plan that is shown. */
 function Decide({ run, stack }: { run: Run; stack: string }) {
   const { plan } = run;
   const queries = useQueryClient();
   if (!plan) return null;
-  /** The number beside every page goes by it. */
+  /** The counter in the navigation depends on it. */
   const decided = () => queries.invalidateQueries({ queryKey: ['stack waiting'] });
   const right = stackRight(stack, 'approve');
   const missing = missingOf(run);
@@ -44,7 +44,7 @@ function Decide({ run, stack }: { run: Run; stack: string }) {
   return (
     <>
       <Action
-        // Another plan is another question: what was read of this one closes.
+        // Another plan needs its own confirmation: the open one closes.
         key={plan.digest}
         noun="stack"
         label="Approve"
@@ -95,7 +95,7 @@ function Decide({ run, stack }: { run: Run; stack: string }) {
   );
 }
 
-/** What may be done to a run now. */
+/** The actions on a run that are possible now. */
 export function RunActions({ run, stack }: { run: Run; stack: string }) {
   const navigate = useNavigate();
   const queries = useQueryClient();

@@ -149,7 +149,7 @@ const Logs = graphql(/* GraphQL */ `
 export type Run = NonNullable<StackRunQuery['stackRun']>;
 export type Step = NonNullable<NonNullable<Run['steps']>[number]>;
 
-/** Milliseconds between two reads of a run: while it goes on and the socket does not tell of it, and else until it is over. */
+/** Poll interval of a run, in milliseconds: while it is active and the socket is down, and otherwise until it ends. */
 const LIVE = 1500;
 const IDLE = 10_000;
 
@@ -157,7 +157,7 @@ export function runQuery(id: string) {
   return queryOptions({
     queryKey: ['stack', 'run', id],
     queryFn: async ({ signal }) => (await ask(Run, { id }, signal)).stackRun,
-    // Somebody who looks at a run waits for it: it is asked for until it is over, and never after that.
+    // The user waits for the run: it is polled until it ends, and never after that.
     refetchInterval: ({ state }) => {
       const status = state.data?.status;
       if (status === undefined || isOver(status)) return false;
@@ -166,13 +166,13 @@ export function runQuery(id: string) {
   });
 }
 
-/** What is read of a plan is of the one whose digest is shown, and that people agree to. */
+/** Data of a plan is read by the digest that is shown and approved. */
 function same<Read extends { plan: { digest: string } | null }>(read: Read | null, digest: string): Read | null {
   if (read?.plan && read.plan.digest !== digest) throw new Error('the run has another plan by now');
   return read;
 }
 
-/** The plan of this digest as its tool's JSON, without sensitive values. It does not change any more. */
+/** The plan with this digest in its tool's JSON, without sensitive values. It is immutable. */
 export function planQuery(id: string, digest: string) {
   return queryOptions({
     queryKey: ['stack', 'plan', id, digest],
@@ -193,9 +193,9 @@ export function planTextQuery(id: string, digest: string) {
 
 export interface Piece {
   text: string;
-  /** The offset at which the next piece begins. */
+  /** The offset of the next piece. */
   next: number;
-  /** Nothing is written to it any more. */
+  /** Nothing is appended any more. */
   isOver: boolean;
 }
 
@@ -210,7 +210,7 @@ export async function readLog(
   const { stackRun: read } = await ask(Logs, { id: run, step, from, bytes }, signal);
   const found = read?.steps?.[0];
   if (!found) return undefined;
-  // A Job that was killed leaves a step behind that never ended.
+  // A killed Job leaves a step that never ended.
   const isDone = found.status === 'SUCCESSFUL' || found.status === 'FAILED' || isOver(read.status);
   return { text: found.logs?.text ?? '', next: found.logs?.next ?? from, isOver: isDone };
 }

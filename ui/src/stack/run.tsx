@@ -27,10 +27,10 @@ const tabs = ['plan', 'steps', 'made'] as const;
 type Tab = (typeof tabs)[number];
 const tabNames: Record<Tab, string> = { plan: 'Plan', steps: 'Steps and logs', made: 'What went in' };
 
-/** What one looks for first: the plan while it waits for an answer, else what happens. */
+/** The tab that opens first: the plan while it waits for approval, else the steps. */
 const firstTab = (run: Run): Tab => (run.status === 'PENDING_APPROVAL' ? 'plan' : 'steps');
 
-/** One run: how far it is, what it plans, who agreed, what its tool writes. */
+/** One run: its status, its plan, its approvals, the output of its tool. */
 export function RunPage() {
   const { name, run: id } = route.useParams();
   const search = route.useSearch();
@@ -105,7 +105,7 @@ export function RunPage() {
   );
 }
 
-/** Its status in words, and for how long: the time goes on while it does. */
+/** Its status in words, with its duration, which grows while the run is active. */
 function Standing({ run }: { run: Run }) {
   const now = useNow();
   const phase =
@@ -135,7 +135,7 @@ function Standing({ run }: { run: Run }) {
   );
 }
 
-/** Why it is as it is, and what to do next. */
+/** The reason of its status, and the next step. */
 function Why({ run }: { run: Run }) {
   if (run.status === 'PENDING_APPROVAL') {
     const missing = missingOf(run);
@@ -291,7 +291,7 @@ function Head({ run }: { run: Run }) {
   );
 }
 
-/** What the run was made of: it does not change with the stack. */
+/** The inputs of the run: they do not change with the stack. */
 function Made({ run }: { run: Run }) {
   const variables = typeof run.variables === 'object' && run.variables !== null ? Object.keys(run.variables) : [];
   return (

@@ -13,7 +13,7 @@ import { commands } from './commands';
 import { busy, isBusy, runsQuery, type StackOne } from './queries';
 import { runColumns } from './table';
 
-/** What runs are of; without one, all are shown. */
+/** The group of runs to show; absent: all. */
 const GROUPS: { value: StackRunGroup | undefined; label: string }[] = [
   { value: 'STACK', label: 'Of the stack' },
   { value: 'PULL_REQUEST', label: 'Pull requests' },
@@ -22,7 +22,7 @@ const GROUPS: { value: StackRunGroup | undefined; label: string }[] = [
   { value: undefined, label: 'All' },
 ];
 
-/** Runs of a stack, newest first: its own plans, applies and destructions, until somebody asks for others. */
+/** Runs of a stack, newest first: its own plans, applies and destructions, unless the user selects others. */
 export function Runs({ stack }: { stack: StackOne }) {
   const { name } = stack;
   const isGoing = isBusy(stack);

@@ -1,4 +1,4 @@
-//! What is asked of the API server for runs: few requests, each with a deadline.
+//! Requests to the API server for runs: few, each with a deadline.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::objects;
 
-/// How long the API server may take.
+/// Time limit of a request.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Of a list of Secrets, what they hold is not asked for.
+/// Lists of Secrets request metadata only.
 const NAMES_ONLY: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
@@ -18,12 +18,12 @@ const MERGE: &str = "application/merge-patch+json";
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StepFailure {
-    /// The API server refuses.
+    /// The API server refused.
     #[error("the cluster's API server answers {code}: {message}")]
     Status {
         /// HTTP status.
         code: u16,
-        /// Its words.
+        /// Its message.
         message: String,
     },
     /// No answer.
@@ -49,7 +49,7 @@ impl StepFailure {
 /// The API server, for runs.
 pub(super) struct RunsApi {
     client: kube::Client,
-    /// The selector of what this agent made, as a query.
+    /// The label selector of this agent's objects, as a query.
     selector: String,
 }
 
@@ -83,8 +83,8 @@ impl RunsApi {
         self.list(&format!("{}?{}%2C{}", secrets(namespace), self.selector, of_run(id)), NAMES_ONLY).await
     }
 
-    /// Metadata of all Jobs and Secrets that this agent, or the one before it, made for runs; where it may not list those of the
-    /// whole cluster, of one namespace.
+    /// Metadata of all Jobs and Secrets that this agent, or the one before it, created for runs; of one namespace if it may not list
+    /// those of the whole cluster.
     pub(super) async fn all_made(&self, namespace: &str) -> Result<Vec<Value>, StepFailure> {
         let mut made = Vec::new();
         for (everywhere, here) in [
@@ -99,7 +99,7 @@ impl RunsApi {
             };
             match found {
                 Ok(found) => made.extend(found),
-                // It may not make any either.
+                // Then it may not create any either.
                 Err(refused) if refused.code() == 403 => {}
                 Err(failure) => return Err(failure),
             }
@@ -129,7 +129,7 @@ impl RunsApi {
         }))
     }
 
-    /// Whether there is a Secret of this name.
+    /// Whether a Secret with this name exists.
     pub(super) async fn has_secret(&self, namespace: &str, name: &str) -> Result<bool, StepFailure> {
         Ok(self.get(&format!("{}/{name}", secrets(namespace))).await?.is_some())
     }
@@ -142,14 +142,14 @@ impl RunsApi {
         created(self.call(Method::POST, &secrets(namespace), JSON, Some(secret)).await)
     }
 
-    /// Lets the Pod of a Job begin.
+    /// Resumes a suspended Job.
     pub(super) async fn begin(&self, namespace: &str, name: &str) -> Result<(), StepFailure> {
         let change = json!({"spec": {"suspend": false}});
         let path = format!("{}/{name}", jobs(namespace));
         self.call(Method::PATCH, &path, JSON, Some(&change)).await.map(drop)
     }
 
-    /// Deletes exactly this Job, after its Pod has had its time to end.
+    /// Deletes exactly this Job, after the grace period of its Pod.
     pub(super) async fn delete_job(&self, job: &Value) -> Result<(), StepFailure> {
         let word = |field: &str| job["metadata"][field].as_str().unwrap_or_default();
         let options = json!({
@@ -174,7 +174,7 @@ impl RunsApi {
         created(self.call(Method::POST, "/api/v1/namespaces", JSON, Some(namespace)).await)
     }
 
-    /// Has the namespace for runs hold this quota.
+    /// Applies this quota to the namespace for runs.
     pub(super) async fn keep_quota(&self, namespace: &str, quota: &Value) -> Result<(), StepFailure> {
         let all = format!("/api/v1/namespaces/{namespace}/resourcequotas");
         let name = quota["metadata"]["name"].as_str().unwrap_or_default();
@@ -239,7 +239,7 @@ fn secrets(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/secrets")
 }
 
-/// What is there already was made by an answer that was lost.
+/// If it exists, an earlier attempt created it, and the answer was lost.
 fn created(answer: Result<Value, StepFailure>) -> Result<(), StepFailure> {
     match answer {
         Err(failure) if failure.code() == 409 => Ok(()),
@@ -247,7 +247,7 @@ fn created(answer: Result<Value, StepFailure>) -> Result<(), StepFailure> {
     }
 }
 
-/// What is not there any more, or is another one by now, needs no deletion.
+/// If it no longer exists, or is another one by now, there is nothing to delete.
 fn gone(answer: Result<Value, StepFailure>) -> Result<(), StepFailure> {
     match answer {
         Err(failure) if matches!(failure.code(), 404 | 409) => Ok(()),

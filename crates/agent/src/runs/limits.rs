@@ -1,4 +1,4 @@
-//! What the Job of a run may be in this cluster: decided here, whatever the console says.
+//! The limits of a run's Job in this cluster: enforced here, whatever the console says.
 
 use plural_core::pattern::matches;
 use plural_core::stack_run::RunPhase;
@@ -7,12 +7,12 @@ use plural_tunnel::v1;
 
 use super::Settings;
 
-/// Namespaces that begin so are Kubernetes' own.
+/// Prefix of Kubernetes' own namespaces.
 const KUBERNETES: &str = "kube-";
-/// The account that every namespace has, and that says nothing.
+/// The service account that every namespace has, and that has no meaning.
 const NOBODY: &str = "default";
 
-/// A Job that may be made.
+/// A permitted Job.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) phase: RunPhase,
@@ -23,10 +23,10 @@ pub(super) struct Place {
     pub(super) spec: JobSpec,
 }
 
-/// Holds the Job that a run is to have to its limits.
+/// Checks the Job of a run against its limits.
 ///
 /// # Errors
-/// Why it is not made, for people.
+/// Why the Job is refused, in words for people.
 pub(super) fn place(run: &v1::StackRunJob, settings: &Settings) -> Result<Place, String> {
     let phase = RunPhase::parse(&run.phase)
         .ok_or_else(|| format!("the agent does not know the phase {:?}: update the agent", run.phase))?;
@@ -97,7 +97,7 @@ fn account(
                 RunPhase::Plan => &limits.plan_account,
                 RunPhase::Apply => &limits.apply_account,
             };
-            // Who administers the project names both: what the stack says counts for nothing beside that.
+            // An administrator of the project named both: the stack's own settings do not count.
             match (named.is_empty(), wanted) {
                 (false, _) => Some(named.clone()),
                 (true, Some(wanted)) if wanted != NOBODY => {
@@ -122,7 +122,7 @@ fn account(
 
 fn image(run: &v1::StackRunJob, settings: &Settings) -> Result<String, String> {
     if run.image.is_empty() {
-        // The operator's own: limits are of what stacks choose.
+        // The operator's own settings: limits apply to what stacks choose.
         return settings.config.image.clone().ok_or_else(|| {
             "the run names no image, and the agent has none of its own: start it with --run-image".to_owned()
         });
@@ -141,7 +141,7 @@ fn image(run: &v1::StackRunJob, settings: &Settings) -> Result<String, String> {
     ))
 }
 
-/// Whether it is a name of Kubernetes, with dots where it may have some.
+/// Whether it is a valid name of Kubernetes, with dots where those are allowed.
 fn is_name(name: &str, longest: usize, dots: bool) -> bool {
     let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     name.len() <= longest
@@ -298,7 +298,7 @@ mod tests {
             "labels": {"team": "a", "app.kubernetes.io/name": "x"},
             "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
             "requests": {"cpu": "1", "memory": "1Gi"},
-            // What the document does not know is nothing.
+            // Unknown fields are ignored.
             "hostNetwork": true, "privileged": true,
         });
         assert!(place(&run(&fine), &settings()).is_ok());

@@ -1,54 +1,54 @@
-//! What is seen of a Job and its Pod.
+//! The observed state of a Job and its Pod.
 
 use serde_json::Value;
 
 use super::objects::{CONTAINER, INSTALL};
 
-/// Characters of what is told of it.
+/// Limit of a reported text, in characters.
 const MOST: usize = 1000;
-/// What the containers of a Pod that begins wait for anyway.
+/// Normal waiting reasons of a starting container.
 const BEGINNING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
-/// Ends of a container that the runtime explains, not what ran in it.
+/// Termination reasons that come from the runtime, and not from the program.
 const NEVER_RAN: [&str; 3] = ["StartError", "ContainerCannotRun", "CreateContainerError"];
-/// Exit codes that our program does not have: of container runtimes and shells whose program does not start.
+/// Exit codes that our program never has: container runtimes and shells use them if a program does not start.
 const DID_NOT_START: [i32; 4] = [126, 127, 128, 255];
-/// Where there is no exit code.
+/// Used without an exit code.
 const NO_CODE: i32 = -1;
 
-/// How far a Job is.
+/// The progress of a Job.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// Its Pod begins, or runs.
+    /// Its Pod starts, or runs.
     Made,
-    /// It has no Pod; a warning of Kubernetes may say why.
+    /// It has no Pod; a warning of Kubernetes may have the reason.
     NoPod,
-    /// Its Pod cannot begin.
+    /// Its Pod cannot start.
     Waiting(String),
-    /// Its container ended, or never will begin.
+    /// Its container ended, or will never start.
     Ended { code: i32, message: String },
 }
 
-/// Whether a Job is over.
+/// Whether a Job has ended.
 pub(super) fn is_over(job: &Value) -> bool {
     over(job).is_some()
 }
 
-/// Whether a Job is on its way out.
+/// Whether a Job is being deleted.
 pub(super) fn is_leaving(job: &Value) -> bool {
     !job["metadata"]["deletionTimestamp"].is_null()
 }
 
-/// Whether a Job has not been let begin.
+/// Whether a Job is suspended.
 pub(super) fn is_suspended(job: &Value) -> bool {
     job["spec"]["suspend"] == true
 }
 
-/// Whether what a Pod was made for may still go on in it. One that is on its way out has its time.
+/// Whether the work of a Pod may still go on. A Pod that is being deleted has its grace period.
 pub(super) fn is_at_work(pod: &Value) -> bool {
     !matches!(of_pod(pod), Some(Seen::Ended { .. }))
 }
 
-/// How far a Job is, by its own Pods among these.
+/// The progress of a Job, from its own Pods among these.
 pub(super) fn seen(job: &Value, pods: &[Value]) -> Seen {
     let uid = &job["metadata"]["uid"];
     let own = pods.iter().filter(|pod| {
@@ -68,7 +68,7 @@ pub(super) fn seen(job: &Value, pods: &[Value]) -> Seen {
     }
 }
 
-/// Why a Job is over, in Kubernetes' words.
+/// Why a Job ended, in Kubernetes' words.
 fn over(job: &Value) -> Option<String> {
     let conditions = job["status"]["conditions"].as_array();
     let over = conditions.into_iter().flatten().find(|condition| {
@@ -77,7 +77,7 @@ fn over(job: &Value) -> Option<String> {
     Some(words(&over["reason"], &over["message"]))
 }
 
-/// `None`: it begins or runs, as far as can be seen.
+/// `None`: it starts or runs, as far as can be seen.
 fn of_pod(pod: &Value) -> Option<Seen> {
     let status = &pod["status"];
     let containers = |list: &str| status[list].as_array().cloned().unwrap_or_default();
@@ -106,7 +106,7 @@ fn of_pod(pod: &Value) -> Option<Seen> {
     }
     match status["phase"].as_str().unwrap_or_default() {
         "Succeeded" => Some(Seen::Ended { code: 0, message: String::new() }),
-        // Evicted, or its node is gone: no container says so.
+        // It was evicted, or its node is gone: no container has a reason.
         "Failed" => {
             Some(Seen::Ended { code: NO_CODE, message: words(&status["reason"], &status["message"]) })
         }
@@ -125,7 +125,7 @@ fn code(ended: &Value) -> Option<i32> {
     ended["exitCode"].as_i64().and_then(|code| i32::try_from(code).ok())
 }
 
-/// What is told of an end. What a program left as its last message may hold a secret, and is not told.
+/// The reported reason of an end. The termination message of a program may contain a secret, and is left out.
 fn end(ended: &Value, of: &str) -> String {
     let reason = ended["reason"].as_str().unwrap_or_default();
     if NEVER_RAN.contains(&reason) {
@@ -135,7 +135,7 @@ fn end(ended: &Value, of: &str) -> String {
     }
 }
 
-/// What our own program says, as it is copied for the container of the tool, of where it cannot start. It knows no secret.
+/// The message of our own program if it cannot start, copied for the container of the tool. It knows no secret.
 fn brought(status: &Value) -> Option<&str> {
     let containers = status["initContainerStatuses"].as_array()?;
     let install = containers.iter().find(|container| container["name"] == INSTALL)?;
@@ -157,7 +157,7 @@ fn words(reason: &Value, message: &Value) -> String {
     shortened(words)
 }
 
-/// As much of a text as is told.
+/// A text within the limit.
 pub(super) fn shortened(text: String) -> String {
     match text.char_indices().nth(MOST) {
         None => text,
@@ -204,7 +204,7 @@ mod tests {
                 waits("Unschedulable: 0/3 nodes"),
             ),
             (main(json!({"terminated": {"exitCode": 0, "reason": "Completed"}})), ended(0, "Completed")),
-            // What the tool left as its last words is not told.
+            // The tool's termination message is left out.
             (
                 main(json!({"terminated": {"exitCode": 1, "reason": "Error", "message": "password=x"}})),
                 ended(1, "Error"),
@@ -246,7 +246,7 @@ mod tests {
                 "StartError: exec /plural/bin/plural: no such file or directory: it needs a linker",
             ),
             (status(127, "Error", "install", ""), "Error"),
-            // It began; or somebody else said it.
+            // It started; or the message is from another program.
             (status(1, "Error", "install", "it needs a linker"), "Error"),
             (status(137, "OOMKilled", "install", "it needs a linker"), "OOMKilled"),
             (status(255, "Error", "sidecar", "password=x"), "Error"),
@@ -271,7 +271,7 @@ mod tests {
         assert!(is_over(&job(&failed)) && !is_over(&job(&json!({}))));
         let over = Seen::Ended { code: -1, message: "BackoffLimitExceeded".to_owned() };
         assert_eq!(seen(&job(&failed), &[]), over);
-        // A Pod that is known not to go on is no reason to wait.
+        // A Pod that is known to have stopped is no reason to wait.
         assert_eq!(seen(&job(&failed), &[pod(&json!({"phase": "Running"}))]), over);
     }
 

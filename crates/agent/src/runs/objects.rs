@@ -1,4 +1,4 @@
-//! The objects of a run: a Job, the Secret that it owns, and the namespace that both are in.
+//! The objects of a run: a Job, the Secret that it owns, and the namespace of both.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use super::{Settings, limits::Place};
 
 /// Label: id of the run.
 pub(super) const RUN: &str = "deployments.plural.sh/run";
-/// Label: namespace of the agent that made it.
+/// Label: namespace of the agent that created it.
 pub(super) const AGENT: &str = "deployments.plural.sh/run-agent";
 /// Labels: which Job of the run.
 const PHASE: &str = "deployments.plural.sh/run-phase";
 const ATTEMPT: &str = "deployments.plural.sh/run-attempt";
 /// Label of a note.
 const NOTE: &str = "deployments.plural.sh/run-note";
-/// Label, where the name is a value of one; annotation, always.
+/// Label, if the name is a valid value of one; annotation, always.
 const STACK: &str = "deployments.plural.sh/stack";
 /// Annotations.
 const NUMBER: &str = "deployments.plural.sh/run-number";
@@ -30,13 +30,13 @@ const MANAGER: &str = "plural-agent";
 
 /// The container that runs the tool.
 pub(super) const CONTAINER: &str = "run";
-/// The init container that brings our program.
+/// The init container that copies our program.
 pub(super) const INSTALL: &str = "install";
-/// The user that a run's containers are.
+/// The user id of a run's containers.
 const USER: u32 = 65535;
-/// Between the end of the tool's grace and that of the Pod: the harness says how it ended.
+/// Time between the end of the tool's grace period and that of the Pod: the harness reports the result.
 const FAREWELL: u32 = 10;
-/// A Job that ended is gone after so long, also where no agent is left to remove it.
+/// An ended Job is deleted after this time, even if no agent is left to remove it.
 const TTL_SECONDS: u32 = 3600;
 
 /// Which Job of a run. Later ones are greater.
@@ -47,19 +47,19 @@ pub(super) struct At {
 }
 
 impl At {
-    /// Which Job of its run an object is, or is of.
+    /// Which Job of its run an object is, or belongs to.
     pub(super) fn of(object: &Value) -> Option<Self> {
         let label = |name: &str| object["metadata"]["labels"][name].as_str().unwrap_or_default();
         Some(Self { phase: RunPhase::parse(label(PHASE))?, attempt: label(ATTEMPT).parse().ok()? })
     }
 }
 
-/// The run that an object was made for.
+/// The run that an object was created for.
 pub(super) fn run_of(object: &Value) -> Option<StackRunId> {
     object["metadata"]["labels"][RUN].as_str()?.parse().ok()
 }
 
-/// Name of the Job and its Secret. Ids begin with their time: the end of them tells runs of one minute apart.
+/// Name of the Job and its Secret. Ids start with their time: their end tells runs of one minute apart.
 pub(super) fn name(id: StackRunId, at: At) -> String {
     let id = id.uuid().simple().to_string();
     format!("plural-run-{}-{}-{}", id.get(20..).unwrap_or_default(), at.phase.as_str(), at.attempt)
@@ -81,7 +81,7 @@ fn labels(id: StackRunId, at: At, stack: &str, settings: &Settings) -> BTreeMap<
     labels
 }
 
-/// A Job that is made.
+/// The input of a Job.
 pub(super) struct Making<'a> {
     pub(super) id: StackRunId,
     pub(super) at: At,
@@ -90,10 +90,10 @@ pub(super) struct Making<'a> {
     pub(super) settings: &'a Settings,
 }
 
-/// The Job of a run. It is suspended: its Pod begins when its Secret is there.
+/// The Job of a run. It is suspended: it is resumed when its Secret exists.
 pub(super) fn job(making: &Making<'_>) -> Value {
     let Making { id, at, run, place, settings } = *making;
-    // What is ours comes last.
+    // Our own keys come last, and win.
     let mut all_labels = place.spec.labels.clone();
     all_labels.extend(labels(id, at, &run.stack, settings));
     let mut annotations = place.spec.annotations.clone();
@@ -113,7 +113,7 @@ pub(super) fn job(making: &Making<'_>) -> Value {
             "parallelism": 1,
             "completions": 1,
             "backoffLimit": 0,
-            // A Pod that is told to end goes on until it has: another one beside it would have the same credential.
+            // A terminating Pod runs until it has ended: a second one beside it would have the same credential.
             "podReplacementPolicy": "Failed",
             "ttlSecondsAfterFinished": TTL_SECONDS,
             "template": {
@@ -207,7 +207,7 @@ fn pod(making: &Making<'_>) -> Value {
     pod
 }
 
-/// What every container of a run is held to: "restricted", and a root that cannot be written.
+/// The security context of every container of a run: "restricted", with a read-only root filesystem.
 fn confined() -> Value {
     json!({
         "allowPrivilegeEscalation": false,
@@ -218,7 +218,7 @@ fn confined() -> Value {
 
 fn resources(place: &Place) -> Value {
     let mut requests: BTreeMap<&str, &str> = [("cpu", "100m"), ("memory", "256Mi")].into();
-    // More than its limit cannot be asked for.
+    // A request cannot exceed its limit.
     requests.retain(|name, _| !place.spec.limits.contains_key(*name));
     requests.extend(place.spec.requests.iter().map(|(name, quantity)| (name.as_str(), quantity.as_str())));
     let mut resources = json!({"requests": requests});
@@ -235,7 +235,7 @@ fn toleration(toleration: &JobToleration) -> Value {
     Value::Object(said.collect::<Map<String, Value>>())
 }
 
-/// The Secret of a Job, which goes with it.
+/// The Secret of a Job, which is deleted with it.
 pub(super) fn secret(making: &Making<'_>, job: &Value, token: &str) -> Value {
     let Making { id, at, settings, .. } = *making;
     let mut data = json!({"token": token});
@@ -263,8 +263,8 @@ pub(super) fn secret(making: &Making<'_>, job: &Value, token: &str) -> Value {
     })
 }
 
-/// What says that there was a Job of an apply, until the console knows that it is gone. It belongs to nothing: where the Job goes while no
-/// agent looks, or the agent is killed before it could tell, the next one finds it.
+/// The note that an apply had a Job, until the console knows that it has stopped. Nothing owns it: if the Job disappears while no
+/// agent runs, or the agent is killed before its report, the next one finds it.
 pub(super) fn note(making: &Making<'_>) -> Value {
     let Making { id, at, place, settings, .. } = *making;
     let mut labels = labels(id, at, "", settings);
@@ -300,12 +300,12 @@ pub(super) fn namespace(settings: &Settings) -> Value {
     })
 }
 
-/// Whether an agent made a namespace: only there it keeps a quota.
+/// Whether an agent created a namespace: only there it applies a quota.
 pub(super) fn is_ours(namespace: &Value) -> bool {
     namespace["metadata"]["labels"][MANAGED_BY] == MANAGER
 }
 
-/// What all runs together may take of it.
+/// The quota of all runs in it.
 pub(super) fn quota(settings: &Settings) -> Option<Value> {
     (!settings.config.quota.is_empty()).then(|| {
         json!({

@@ -1,4 +1,4 @@
-//! One look at one run: what is wanted, what is there, and the next step between them.
+//! One reconciliation of one run: its desired state, its observed state, and the next step between them.
 
 use std::{
     sync::{
@@ -25,14 +25,14 @@ use super::{
 };
 use crate::{agent::Core, desired::WantedRun};
 
-/// Watches say what happens; this is a net under them.
+/// Interval of reconciliation as a safety net under the watches.
 const REST: Duration = Duration::from_secs(10);
-/// A Job that was just made, or told to end.
+/// Interval for a Job that was just created, or is ending.
 const SOON: Duration = Duration::from_secs(2);
-/// How long a Pod whose run is over may end by itself before it is told to.
+/// How long the Pod of an ended run may stop by itself before it is told to.
 const LEAVE: Duration = Duration::from_secs(10);
 
-/// When to look again.
+/// When to reconcile again.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     In(Duration),
@@ -52,21 +52,21 @@ impl std::fmt::Debug for Taken {
     }
 }
 
-/// What is known of a run between two looks. None of it has to survive the agent.
+/// The memory of a run between two reconciliations. None of it has to survive the agent.
 #[derive(Debug)]
 pub(super) struct Track {
-    /// Where its Jobs are.
+    /// The place of its Jobs.
     namespace: Option<String>,
     taken: Option<Taken>,
-    /// The latest Job of it that there was, as far as is known.
+    /// Its latest known Job.
     at: Option<At>,
-    /// The Job whose end was told, and the sequence of what was wanted then.
+    /// The Job whose end was reported, and the desired sequence at that time.
     ended: Option<(At, u64)>,
-    /// What was known when the console did not give a credential.
+    /// What was known when the console refused a credential.
     refused: Option<WantedRun>,
-    /// Since when it is not wanted any more.
+    /// Since when it is no longer desired.
     left: Option<Instant>,
-    /// It was told that nothing of it goes on.
+    /// The agent reported that it has stopped entirely.
     told_gone: bool,
     backoff: Backoff,
 }
@@ -87,17 +87,17 @@ impl Default for Track {
 }
 
 impl Track {
-    /// Of a run that an earlier agent made something for.
+    /// For a run that an earlier agent created objects for.
     pub(super) fn of_remains(namespace: String) -> Self {
         Self { namespace: Some(namespace), ..Self::default() }
     }
 }
 
-/// Takes steps.
+/// Carries out steps.
 pub(super) struct Stepper {
     core: Arc<Core>,
     api: RunsApi,
-    /// The namespace for runs is as it should be.
+    /// The namespace for runs is up to date.
     ready: AtomicBool,
 }
 
@@ -107,7 +107,7 @@ impl Stepper {
         Self { core, api, ready: AtomicBool::new(false) }
     }
 
-    /// What this agent, or the one before it, made for runs: the runs and where it is. Tries until it can be told.
+    /// The runs that this agent, or the one before it, created objects for, and their places. Retries until it can be listed.
     pub(super) async fn remains(&self) -> Vec<(StackRunId, String)> {
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
         loop {
@@ -128,7 +128,7 @@ impl Stepper {
         }
     }
 
-    /// Looks at one run, and does what is next.
+    /// Reconciles one run: carries out its next step.
     pub(super) async fn step(&self, id: StackRunId, wanted: Option<&WantedRun>, track: &mut Track) -> Next {
         let done = match wanted {
             Some(wanted) => {
@@ -183,14 +183,14 @@ impl Stepper {
             }
         }
         if at != known {
-            // A Job is there, or its credential, of which the news has not come: it counts, and is never ended by what was before.
+            // A Job or its credential exists that the desired state does not have yet: it is valid, and never ended by older information.
             self.ask(id);
         }
         if run.cancel {
             return self.cancel(id, run, &place, at, current).await;
         }
         let has_spoken = run.spoken && at == known;
-        // Also where the console has decided something since it was told of the end of a Job that it has not heard of.
+        // Also if the console has decided something since the report of a Job's end that it had not known.
         let is_behind = |(ended, sequence): (At, u64)| ended == at && sequence < wanted.sequence;
         let wants_another =
             at == known && !run.spoken && (wanted.again || track.ended.is_some_and(is_behind));
@@ -228,7 +228,7 @@ impl Stepper {
                 }
                 return Ok(Next::In(SOON));
             }
-            // Told once it is known what the console made of its beginning: what it wants after that is its answer to this.
+            // Reported after the console's answer to its start: whatever it wants after that is an answer to this.
             Seen::Ended { .. } if at != known => return Ok(Next::In(SOON)),
             Seen::Ended { code, message } => {
                 if track.ended.is_none_or(|(ended, _)| ended != at) {
@@ -248,7 +248,7 @@ impl Stepper {
         Ok(Next::In(REST))
     }
 
-    /// Ends the Job of a run that is to end.
+    /// Ends the Job of a run that has to end.
     async fn cancel(
         &self,
         id: StackRunId,
@@ -269,7 +269,7 @@ impl Stepper {
         Ok(Next::In(SOON))
     }
 
-    /// Makes the next Job, with a credential of its own.
+    /// Creates the next Job, with its own credential.
     async fn begin(
         &self,
         id: StackRunId,
@@ -298,7 +298,7 @@ impl Stepper {
                 }
                 Err(error) => return Err(StepFailure::Console(error.to_string())),
             }
-            // The console has counted it: what is known here is behind.
+            // The console counts further than the agent knows.
             self.ask(id);
         }
         let Some(taken) = &track.taken else { return Ok(Next::In(SOON)) };
@@ -313,7 +313,7 @@ impl Stepper {
         match made.await {
             Ok(job) => self.go_on(id, wanted, track, place, at, &job).await,
             Err(failure) if failure.code() == 409 => {
-                // It was made, and the answer was lost: the next look finds it. Or it is another's.
+                // It was created, and the answer was lost: the next reconciliation finds it. Or it is somebody else's.
                 let message = "a Job of this name is there already";
                 self.tell_of(id, run, place, at, State::Waiting, message);
                 Ok(Next::In(SOON))
@@ -322,14 +322,14 @@ impl Stepper {
                 self.tell_of(id, run, place, at, State::Refused, &message);
                 Ok(Next::In(REST))
             }
-            // Its quota is used up, or an admission says no: that may pass.
+            // A used-up quota, or a refusal by admission: it may be temporary.
             Err(StepFailure::Status { code: 403, message }) => {
                 self.tell_of(id, run, place, at, State::Waiting, &message);
                 Ok(Next::In(REST))
             }
             Err(failure) => {
                 if failure.code() == 404 {
-                    // Somebody deleted the namespace: it is made anew.
+                    // Somebody deleted the namespace: it is created again.
                     self.ready.store(false, Ordering::Release);
                 }
                 Err(failure)
@@ -337,7 +337,7 @@ impl Stepper {
         }
     }
 
-    /// Gives a suspended Job its Secret, and lets it begin.
+    /// Gives a suspended Job its Secret, and resumes it.
     async fn go_on(
         &self,
         id: StackRunId,
@@ -353,7 +353,7 @@ impl Stepper {
             let secret = objects::secret(&making, job, &taken.token);
             self.api.create_secret(&place.namespace, &secret).await?;
         } else if !self.api.has_secret(&place.namespace, &name).await? {
-            // An agent that made it was killed before its credential was in the cluster. Nobody knows that one any more.
+            // The agent that created it was killed before its credential was in the cluster. That credential is lost.
             self.api.delete_job(job).await?;
             return Ok(Next::In(Duration::ZERO));
         }
@@ -363,7 +363,7 @@ impl Stepper {
         Ok(Next::In(SOON))
     }
 
-    /// A credential for the Job after the one that is known.
+    /// A credential for the Job after the last known one.
     async fn take(&self, id: StackRunId, at: At) -> Result<Taken, TunnelError> {
         let request = v1::TakeRunRequest {
             run_id: id.to_string(),
@@ -374,7 +374,7 @@ impl Stepper {
         Ok(Taken { at: At { attempt, ..at }, token })
     }
 
-    /// Why a Job cannot be made where it is to be. The namespace for runs is made where it is missing; no other one is.
+    /// Why a Job cannot be created in its namespace. The namespace for runs is created if it is missing; no other one is.
     async fn lacks_namespace(&self, place: &Place) -> Result<Option<String>, StepFailure> {
         let settings = &self.core.runs.settings;
         let name = &place.namespace;
@@ -399,7 +399,7 @@ impl Stepper {
         Ok(None)
     }
 
-    /// Removes what was made for a run that is over.
+    /// Removes the objects of an ended run.
     async fn remove(&self, id: StackRunId, track: &mut Track) -> Result<Next, StepFailure> {
         track.taken = None;
         let Some(namespace) = &track.namespace else {
@@ -431,7 +431,8 @@ impl Stepper {
         if last.is_some() && !track.told_gone && self.is_at_work(namespace, id, None).await? {
             return Ok(Next::In(SOON));
         }
-        // Its Pods are gone, too: what such a Job still holds of its stack's state may be released. The notes go when the console has that.
+        // Its Pods are gone, too: the console may release what such a Job still locks of its stack's state. The notes stay until it knows
+        // that.
         if let Some(at) = last.filter(|_| !track.told_gone) {
             let gone = Told {
                 phase: at.phase.as_str(),
@@ -455,13 +456,13 @@ impl Stepper {
         Ok(Next::Gone)
     }
 
-    /// Whether a Pod of a run, or of one of its Jobs, may still be at work. A Job that is deleted may go before its Pod.
+    /// Whether a Pod of a run, or of one of its Jobs, may still be at work. A deleted Job may disappear before its Pod.
     async fn is_at_work(&self, namespace: &str, id: StackRunId, of: Option<At>) -> Result<bool, StepFailure> {
         let pods = self.api.pods(namespace, id).await?;
         Ok(pods.iter().any(|pod| (of.is_none() || At::of(pod) == of) && is_at_work(pod)))
     }
 
-    /// Has the console say what a run is by now.
+    /// Polls the console for the state of a run.
     fn ask(&self, id: StackRunId) {
         self.core.desired.miss_run(id);
         self.core.runs.ask();
@@ -491,7 +492,7 @@ impl Stepper {
     }
 }
 
-/// What is told of a run.
+/// The report of a run.
 struct Told<'a> {
     phase: &'a str,
     attempt: u32,

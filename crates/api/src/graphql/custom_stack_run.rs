@@ -1,4 +1,4 @@
-//! Commands of stacks under a name, which others start with answers.
+//! Named commands of stacks, which users start with answers.
 
 use async_graphql::{Context, ID, InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -20,7 +20,7 @@ use super::{
     stack_run::StackRun,
 };
 
-/// Commands under a name, of a stack or of all stacks of a project.
+/// Named commands, of a stack or of all stacks of a project.
 pub(crate) struct CustomStackRun(plural_core::custom_stack_run::CustomStackRun);
 
 impl From<plural_core::custom_stack_run::CustomStackRun> for CustomStackRun {
@@ -31,16 +31,16 @@ impl From<plural_core::custom_stack_run::CustomStackRun> for CustomStackRun {
 
 connection!(CustomStackRunConnection, CustomStackRunEdge, CustomStackRun);
 
-/// A command that somebody runs on demand. No shell reads it.
+/// A command that a user runs on demand. It does not go through a shell.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct StackCommand {
     /// Program.
     cmd: String,
     /// Its arguments.
     args: List<String>,
-    /// Folder below the one in which the tool runs; absent for that itself.
+    /// Folder below the tool's working folder; absent: the working folder.
     dir: Option<String>,
-    /// It waits for approval where the stack asks for that, and runs with the rights to apply then.
+    /// It waits for approval if the stack requires that, and then runs with the rights to apply.
     approve: Option<bool>,
 }
 
@@ -50,7 +50,7 @@ impl From<ExecCommand> for StackCommand {
     }
 }
 
-/// Commands under a name, of a stack or of all stacks of a project.
+/// Named commands, of a stack or of all stacks of a project.
 #[Object]
 impl CustomStackRun {
     /// Id.
@@ -68,27 +68,27 @@ impl CustomStackRun {
         Some(self.0.documentation.as_str()).filter(|text| !text.is_empty())
     }
 
-    /// The stack that it is of; absent: any of the project.
+    /// Its stack; absent: any of the project.
     async fn stack(&self, ctx: &Context<'_>) -> Nullable<InfrastructureStack> {
         nullable(by_id::<plural_core::stack::Stack, _>(ctx, self.0.stack_id)).await
     }
 
-    /// Where it belongs.
+    /// Its project.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
         nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
     }
 
-    /// In this order; the first one that fails is the last.
+    /// In order; the first one that fails ends the run.
     async fn commands(&self) -> List<StackCommand> {
         list(self.0.commands.iter().cloned().map(StackCommand::from))
     }
 
-    /// What whoever starts it is asked. Answers are variables of the environment of the commands, by the names of the questions.
+    /// The questions to users who start it. Answers are environment variables of the commands, named after the questions.
     async fn configuration(&self) -> List<PrConfiguration> {
         list(self.0.questions.iter().cloned().map(PrConfiguration::from))
     }
 
-    /// When it was made.
+    /// When it was created.
     async fn inserted_at(&self) -> Option<DateTime<Utc>> {
         Some(self.0.created_at)
     }
@@ -99,31 +99,31 @@ impl CustomStackRun {
     }
 }
 
-/// What commands under a name are made from. In a change, what is absent stays as it is, and they stay where they are.
+/// The settings of named commands. In an update, what is absent stays as it is; stack and project cannot be changed.
 #[derive(Debug, InputObject)]
 pub(crate) struct CustomStackRunAttributes {
     /// Unique in the project.
     name: String,
     /// What it is for, in Markdown.
     documentation: Option<String>,
-    /// The stack that it is of; absent: any of the project.
+    /// Its stack; absent: any of the project.
     stack_id: Option<ID>,
-    /// Without a stack: the project; else the default one.
+    /// Without a stack: the project; absent: the default project.
     project_id: Option<ID>,
-    /// In this order; the first one that fails is the last.
+    /// In order; the first one that fails ends the run.
     commands: List<CommandAttributes>,
-    /// What whoever starts it is asked.
+    /// The questions to users who start it.
     configuration: List<PrConfigurationAttributes>,
 }
 
-/// Reading commands under a name.
+/// Reading named commands.
 #[derive(Default)]
 pub(crate) struct CustomStackRunQuery;
 
-/// Reading commands under a name.
+/// Reading named commands.
 #[Object]
 impl CustomStackRunQuery {
-    /// Commands under a name.
+    /// Named commands.
     async fn custom_stack_run(
         &self,
         ctx: &Context<'_>,
@@ -132,7 +132,7 @@ impl CustomStackRunQuery {
         one::<plural_core::custom_stack_run::CustomStackRun, _>(ctx, id(&custom)).await
     }
 
-    /// The commands under a name that you may see.
+    /// The named commands that you may see.
     #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
     async fn custom_stack_runs(
         &self,
@@ -173,14 +173,14 @@ impl CustomStackRunQuery {
     }
 }
 
-/// Changing and starting commands under a name.
+/// Changing and starting named commands.
 #[derive(Default)]
 pub(crate) struct CustomStackRunMutation;
 
-/// Changing and starting commands under a name.
+/// Changing and starting named commands.
 #[Object]
 impl CustomStackRunMutation {
-    /// Stores commands under a name; needs write access to the stack that they are of, or else to the project.
+    /// Creates named commands; needs write access to their stack, or else to the project.
     async fn create_custom_stack_run(
         &self,
         ctx: &Context<'_>,
@@ -194,7 +194,7 @@ impl CustomStackRunMutation {
         .await
     }
 
-    /// Changes commands under a name: what is absent stays as it is.
+    /// Updates named commands: what is absent stays as it is.
     async fn update_custom_stack_run(
         &self,
         ctx: &Context<'_>,
@@ -212,7 +212,7 @@ impl CustomStackRunMutation {
         .await
     }
 
-    /// Deletes commands under a name; runs that were started stay.
+    /// Deletes named commands; runs that were started stay.
     async fn delete_custom_stack_run(
         &self,
         ctx: &Context<'_>,
@@ -227,7 +227,7 @@ impl CustomStackRunMutation {
         .await
     }
 
-    /// Starts commands under a name: a run of them, in the environment of the stack. Needs the action `stack-exec` on it.
+    /// Starts named commands: a run of them, in the environment of the stack. Needs the action `stack-exec` on it.
     async fn start_custom_stack_run(
         &self,
         ctx: &Context<'_>,

@@ -1,4 +1,4 @@
-//! What a commit that is not merged yet would do on every cluster that it reaches.
+//! Fleet plans: what a commit that is not merged yet would change on every cluster that it affects.
 
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -22,56 +22,56 @@ use super::{
     sync_plan::PlannedObject,
 };
 
-/// How far a plan of a commit is.
+/// The phase of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::fleet_plan::FleetPlanPhase")]
 pub(crate) enum FleetPlanPhase {
-    /// The commit comes from a fork: nothing is done with it before a person releases it.
+    /// The commit comes from a fork: the console does nothing with it before a user releases it.
     Held,
-    /// The console looks which services the commit reaches.
+    /// The console looks for the services that the commit affects.
     Looking,
-    /// Agents were asked.
+    /// The console asked the agents.
     Asked,
-    /// All have answered, or had the time to.
+    /// All agents answered, or ran out of time.
     Done,
-    /// It cannot be made.
+    /// The plan failed.
     Failed,
-    /// A newer plan took its place.
+    /// A newer plan superseded it.
     Superseded,
 }
 
-/// What is known of one service of a plan.
+/// The state of one service in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::fleet_plan::FleetPartState")]
 pub(crate) enum FleetPlanPartState {
     /// Its agent was asked.
     Waiting,
-    /// Its agent has answered.
+    /// Its agent answered.
     Planned,
     /// It cannot be planned: it does not build, or does not render.
     Failed,
-    /// Its agent was not connected, and was not waited for.
+    /// Its agent was not connected, and the plan does not wait for it.
     Away,
-    /// Its agent has not answered in time: it is busy, or of an earlier build.
+    /// Its agent did not answer in time: it is busy, or of an earlier build.
     Late,
 }
 
-/// How many objects of each kind of change.
+/// Numbers of objects by kind of change.
 #[derive(SimpleObject)]
 pub(crate) struct FleetPlanCounts {
-    /// New.
+    /// Created.
     created: Option<u32>,
-    /// Other than before.
+    /// Changed.
     changed: Option<u32>,
-    /// Gone.
+    /// Deleted.
     deleted: Option<u32>,
     /// Hooks that run.
     hooks: Option<u32>,
-    /// As they are.
+    /// Unchanged.
     unchanged: Option<u32>,
-    /// Kept from being applied: by policies, limits, other owners, kinds that are not served.
+    /// Blocked: by policies, limits, other owners, or kinds that the cluster does not serve.
     blocked: Option<u32>,
-    /// Differ, and are more than a plan lists.
+    /// Changed, but beyond the number that a plan lists.
     omitted: Option<u32>,
 }
 
@@ -98,10 +98,10 @@ impl From<plural_core::fleet_plan::PlanCounts> for FleetPlanCounts {
     }
 }
 
-/// What a plan says of one cluster.
+/// The plan of one cluster.
 pub(crate) struct FleetPlanCluster(ClusterSum);
 
-/// What a plan says of one cluster.
+/// The plan of one cluster.
 #[Object]
 impl FleetPlanCluster {
     /// The cluster's handle when the plan was made.
@@ -109,12 +109,12 @@ impl FleetPlanCluster {
         Some(self.0.cluster.as_str())
     }
 
-    /// The cluster; absent when you may not see it.
+    /// The cluster; absent if you may not see it.
     async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
         nullable(by_id::<plural_core::cluster::Cluster, _>(ctx, self.0.cluster_id)).await
     }
 
-    /// Services that the commit reaches.
+    /// Number of affected services.
     async fn services(&self) -> Option<u32> {
         Some(self.0.services)
     }
@@ -124,22 +124,22 @@ impl FleetPlanCluster {
         Some(self.0.waiting)
     }
 
-    /// Those that cannot be planned.
+    /// The ones that cannot be planned.
     async fn failed(&self) -> Option<u32> {
         Some(self.0.failed)
     }
 
-    /// Those whose agent was not connected.
+    /// The ones whose agent was not connected.
     async fn away(&self) -> Option<u32> {
         Some(self.0.away)
     }
 
-    /// Those whose agent has not answered in time.
+    /// The ones whose agent did not answer in time.
     async fn late(&self) -> Option<u32> {
         Some(self.0.late)
     }
 
-    /// What would happen.
+    /// The changes in numbers.
     async fn counts(&self) -> Option<FleetPlanCounts> {
         Some(self.0.counts.into())
     }
@@ -151,7 +151,7 @@ pub(crate) struct FleetPlanPart(plural_core::fleet_plan::FleetPlanPart);
 /// One service of a plan.
 #[Object]
 impl FleetPlanPart {
-    /// Id: `fleetPlanPart` tells each object.
+    /// Id: `fleetPlanPart` returns each object.
     async fn id(&self) -> ID {
         self.0.id.to_string().into()
     }
@@ -171,12 +171,12 @@ impl FleetPlanPart {
         nullable(by_id::<plural_core::service::Service, _>(ctx, self.0.service_id)).await
     }
 
-    /// What is known of it.
+    /// Its state.
     async fn state(&self) -> Option<FleetPlanPartState> {
         Some(self.0.state.into())
     }
 
-    /// What would happen.
+    /// The changes in numbers.
     async fn counts(&self) -> Option<FleetPlanCounts> {
         Some(self.0.counts.into())
     }
@@ -192,14 +192,14 @@ impl FleetPlanPart {
     }
 }
 
-/// What of a plan cannot be sent at all, and is no object of it.
+/// Objects that cannot be sent at all, and are not in the plan.
 #[derive(SimpleObject)]
 pub(crate) struct FleetPlanProblem {
-    /// Where it went wrong: "sync", "limits".
+    /// Where it failed: "sync", "limits".
     source: Option<String>,
     /// What is wrong.
     message: Option<String>,
-    /// File and line, where known.
+    /// File and line, if known.
     location: Option<String>,
 }
 
@@ -211,14 +211,14 @@ impl From<plural_core::service_error::ServiceError> for FleetPlanProblem {
     }
 }
 
-/// What would happen to one service, object by object.
+/// The plan of one service, object by object.
 #[derive(SimpleObject)]
 pub(crate) struct FleetPlanPartPlan {
-    /// In sum.
+    /// The summary.
     part: Option<FleetPlanPart>,
-    /// What happens, in order; what is as it should be is not listed.
+    /// The changes, in order; unchanged objects are not listed.
     objects: List<PlannedObject>,
-    /// What of it cannot be sent at all: limits, kinds that are not served.
+    /// Objects that cannot be sent at all: limits, or kinds that the cluster does not serve.
     problems: List<FleetPlanProblem>,
 }
 
@@ -233,23 +233,23 @@ impl From<FleetPartPlan> for FleetPlanPartPlan {
     }
 }
 
-/// The services that a commit reaches: those that you may see.
+/// The affected services that you may see.
 pub(crate) struct FleetPlanReach(Vec<plural_core::fleet_plan::FleetPlanPart>);
 
-/// The services that a commit reaches: those that you may see.
+/// The affected services that you may see.
 #[Object]
 impl FleetPlanReach {
-    /// All of them in sum.
+    /// The sum of all of them.
     async fn counts(&self) -> Option<FleetPlanCounts> {
         Some(total(&self.0).into())
     }
 
-    /// In sum, by cluster.
+    /// The sums by cluster.
     async fn clusters(&self) -> List<FleetPlanCluster> {
         list(by_cluster(&self.0).into_iter().map(FleetPlanCluster))
     }
 
-    /// Each of them, by cluster and name.
+    /// Each service, by cluster and name.
     async fn parts(&self) -> List<FleetPlanPart> {
         list(self.0.iter().cloned().map(FleetPlanPart))
     }
@@ -269,7 +269,7 @@ impl FleetPlanStack {
         Some(self.stack.clone().into())
     }
 
-    /// The run that plans it, and nothing else; absent until it was made, where there is none, and once it was forgotten.
+    /// The run that plans it; absent until it is created, if there is none, and once it was pruned.
     async fn run(&self, ctx: &Context<'_>) -> Nullable<StackRun> {
         nullable(async {
             let Some(run) = self.known.run_id else { return Ok(None) };
@@ -289,7 +289,7 @@ impl FleetPlanStack {
     }
 }
 
-/// What a commit would do on every cluster that it reaches.
+/// What a commit would change on every cluster that it affects.
 pub(crate) struct FleetPlan(plural_core::fleet_plan::FleetPlan);
 
 impl From<plural_core::fleet_plan::FleetPlan> for FleetPlan {
@@ -300,7 +300,7 @@ impl From<plural_core::fleet_plan::FleetPlan> for FleetPlan {
 
 connection!(FleetPlanConnection, FleetPlanEdge, FleetPlan);
 
-/// What a commit would do on every cluster that it reaches. Nothing of it is applied.
+/// What a commit would change on every cluster that it affects. Nothing is applied.
 #[Object]
 impl FleetPlan {
     /// Id.
@@ -308,44 +308,44 @@ impl FleetPlan {
         self.0.id.to_string().into()
     }
 
-    /// How far it is.
+    /// Its phase.
     async fn phase(&self) -> Option<FleetPlanPhase> {
         Some(self.0.phase.into())
     }
 
-    /// Why it cannot be made.
+    /// Why it failed.
     async fn error(&self) -> Option<&str> {
         self.0.error.as_deref()
     }
 
-    /// What was asked for: commit, branch or tag.
+    /// The commit, branch or tag that was asked for.
     #[graphql(name = "ref")]
     async fn reference(&self) -> Option<&str> {
         Some(self.0.reference.as_str())
     }
 
-    /// The branch that it goes to.
+    /// The target branch.
     async fn base(&self) -> Option<&str> {
         self.0.base.as_deref()
     }
 
-    /// The commit; absent until the console has looked. That of a preview is in no repository.
+    /// The commit; absent until the console has found it. That of a preview is in no repository.
     async fn sha(&self) -> Option<&str> {
         self.0.found.as_ref().map(|found| found.sha.as_str())
     }
 
-    /// The commit that its base branch was at; absent until the console has looked, and without a base.
+    /// The commit of its target branch; absent until the console has found it, and without a target branch.
     async fn base_sha(&self) -> Option<&str> {
         self.0.found.as_ref()?.base_sha.as_deref()
     }
 
-    /// Whether the commit was merged into that before it was planned: the branch had moved on.
+    /// Whether the plan is of the commit merged into that: the branch had moved.
     async fn merged(&self) -> Option<bool> {
         self.0.found.as_ref().map(|found| found.is_merged)
     }
 
-    /// The commit that its base branch has moved to since, where a plan would be about something else there: then it is made again, within five
-    /// minutes, or at once by `replanPullRequest`. Absent where the branch did not move, and where that changes nothing.
+    /// The commit that its target branch moved to, if the plan would differ there: then the console makes it again, within five
+    /// minutes, or at once by `replanPullRequest`. Absent if the branch did not move, and if that changes nothing.
     async fn moved_sha(&self) -> Option<&str> {
         self.0.found.as_ref()?.moved()
     }
@@ -355,23 +355,23 @@ impl FleetPlan {
         self.0.found.as_ref().map(|found| found.message.as_str())
     }
 
-    /// Services that are read from the repository and that it does not reach.
+    /// Number of services that read from the repository and are not affected.
     async fn untouched(&self) -> Option<u32> {
         self.0.found.as_ref().map(|found| found.untouched)
     }
 
-    /// Services that are put together from several sources and were not looked at: there are too many, or one of their repositories was not
+    /// Number of services with several sources that were skipped: there are too many, or one of their repositories was not
     /// fetched yet.
     async fn composed(&self) -> Option<u32> {
         self.0.found.as_ref().map(|found| found.composed)
     }
 
-    /// Services that it reaches and that are too many for one plan.
+    /// Number of affected services beyond the limit of one plan.
     async fn omitted(&self) -> Option<u32> {
         self.0.found.as_ref().map(|found| found.omitted)
     }
 
-    /// Until when agents have time.
+    /// Deadline of the agents.
     async fn deadline_at(&self) -> Option<DateTime<Utc>> {
         self.0.found.as_ref().map(|found| found.deadline)
     }
@@ -381,7 +381,7 @@ impl FleetPlan {
         Some(self.0.creator.as_str())
     }
 
-    /// The services that it reaches.
+    /// The affected services.
     async fn reach(&self, ctx: &Context<'_>) -> Nullable<FleetPlanReach> {
         nullable(async {
             let request = request(ctx);
@@ -396,12 +396,12 @@ impl FleetPlan {
         nullable(by_id::<plural_core::repository::Repository, _>(ctx, self.0.repository_id)).await
     }
 
-    /// The pull request that it is of; absent where it is of none.
+    /// Its pull request; absent if there is none.
     async fn pull_request(&self, ctx: &Context<'_>) -> Nullable<PullRequest> {
         nullable(by_id::<plural_core::pull_request::PullRequest, _>(ctx, self.0.pull_request_id)).await
     }
 
-    /// The automation that it is a preview of; absent where it is of a commit.
+    /// The automation that it is a preview of; absent for the plan of a commit.
     async fn automation(&self, ctx: &Context<'_>) -> Nullable<PrAutomation> {
         let id = self.0.preview.as_ref().map(|preview| preview.automation_id);
         nullable(by_id::<plural_core::pr_automation::PrAutomation, _>(ctx, id)).await
@@ -424,12 +424,12 @@ impl FleetPlan {
         .await
     }
 
-    /// When the plan of a preview goes; absent where it is of a commit.
+    /// When the plan of a preview expires; absent for the plan of a commit.
     async fn expires_at(&self) -> Option<DateTime<Utc>> {
         self.0.preview.as_ref().map(|preview| preview.expires_at)
     }
 
-    /// Where it belongs.
+    /// Its project.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
         nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
     }
@@ -439,7 +439,7 @@ impl FleetPlan {
         Some(self.0.created_at)
     }
 
-    /// When something of it last changed.
+    /// When it last changed.
     async fn updated_at(&self) -> Option<DateTime<Utc>> {
         Some(self.0.updated_at)
     }
@@ -474,7 +474,7 @@ impl FleetPlanQuery {
             .await
     }
 
-    /// What would happen to one service of a plan, object by object; you need read access to the service.
+    /// The plan of one service, object by object; you need read access to the service.
     async fn fleet_plan_part(
         &self,
         ctx: &Context<'_>,
@@ -497,8 +497,8 @@ pub(crate) struct FleetPlanMutation;
 /// Asking for plans of commits.
 #[Object]
 impl FleetPlanMutation {
-    /// Has the agents of all clusters say what a commit would do; needs write access to the repository. Answers at once: the plan fills
-    /// while they answer. Nothing is applied.
+    /// Starts a fleet plan of a commit; needs write access to the repository. Returns at once: the plan fills while the agents answer.
+    /// Nothing is applied.
     async fn create_fleet_plan(
         &self,
         ctx: &Context<'_>,
@@ -519,9 +519,9 @@ impl FleetPlanMutation {
         .await
     }
 
-    /// Has the services planned again that an open pull request reaches, one plan for each repository that has one; needs write access to its
-    /// project, and for the commit of a fork the right to approve. Answers at once: the plans fill while agents answer. What is being made is
-    /// not made again.
+    /// Plans the services that an open pull request affects again, one plan for each repository that has one; needs write access to its
+    /// project, and for the commit of a fork the right to approve. Returns at once: the plans fill while the agents answer. An unfinished
+    /// plan is not started again.
     async fn replan_pull_request(
         &self,
         ctx: &Context<'_>,

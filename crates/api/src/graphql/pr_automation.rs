@@ -1,4 +1,4 @@
-//! PR automations: what somebody is asked, and which files of a repository a pull request then changes.
+//! PR automations: the questions that they ask, and the files of a repository that a pull request then changes.
 
 use async_graphql::{Context, ID, InputObject, Object};
 use chrono::{DateTime, Utc};
@@ -36,7 +36,7 @@ use super::{
     shared::{PolicyBindingAttributes, subjects},
 };
 
-/// What somebody is asked, and which files of a repository a pull request then changes.
+/// The questions that users are asked, and the files of a repository that a pull request then changes.
 pub(crate) struct PrAutomation(plural_core::pr_automation::PrAutomation);
 
 impl From<plural_core::pr_automation::PrAutomation> for PrAutomation {
@@ -47,7 +47,7 @@ impl From<plural_core::pr_automation::PrAutomation> for PrAutomation {
 
 connection!(PrAutomationConnection, PrAutomationEdge, PrAutomation);
 
-/// What somebody is asked, and which files of a repository a pull request then changes.
+/// The questions that users are asked, and the files of a repository that a pull request then changes.
 #[Object]
 impl PrAutomation {
     /// Id.
@@ -70,17 +70,17 @@ impl PrAutomation {
         self.0.spec.documentation.as_deref()
     }
 
-    /// Address of a picture.
+    /// URL of an icon.
     async fn icon(&self) -> Option<&str> {
         self.0.spec.icon.as_deref()
     }
 
-    /// The same on a dark background.
+    /// URL of an icon for a dark background.
     async fn dark_icon(&self) -> Option<&str> {
         self.0.spec.dark_icon.as_deref()
     }
 
-    /// The add-on that it is about.
+    /// The add-on that it belongs to.
     async fn addon(&self) -> Option<&str> {
         self.0.spec.addon.as_deref()
     }
@@ -90,17 +90,17 @@ impl PrAutomation {
         list(self.0.spec.labels.iter().map(String::as_str))
     }
 
-    /// The repository that is changed, as `acme/shop`; absent: whoever opens a pull request names it.
+    /// The repository to change, as `acme/shop`; absent: whoever opens a pull request names it.
     async fn identifier(&self) -> Option<&str> {
         self.0.spec.identifier.as_deref()
     }
 
-    /// The branch that pull requests go to; absent: `main`.
+    /// The target branch of its pull requests; absent: `main`.
     async fn branch(&self) -> Option<&str> {
         self.0.spec.branch.as_deref()
     }
 
-    /// What the branches of pull requests begin with.
+    /// Prefix of the branches of pull requests.
     async fn branch_prefix(&self) -> Option<&str> {
         self.0.spec.branch_prefix.as_deref()
     }
@@ -115,22 +115,22 @@ impl PrAutomation {
         Some(self.0.spec.message.as_str())
     }
 
-    /// A patch is made, and no pull request.
+    /// It creates a patch, and no pull request.
     async fn patch(&self) -> Option<bool> {
         Some(self.0.spec.patch)
     }
 
-    /// Counts the versions of what it asks and does, from one.
+    /// Counts the versions of its questions and actions, from one.
     async fn revision(&self) -> Option<i64> {
         Some(self.0.revision)
     }
 
-    /// What is asked.
+    /// The questions.
     async fn configuration(&self) -> List<PrConfiguration> {
         list(self.0.spec.configuration.iter().cloned().map(PrConfiguration::from))
     }
 
-    /// What is confirmed before a pull request is opened.
+    /// What users confirm before a pull request is opened.
     async fn confirmation(&self) -> Option<PrConfirmation> {
         self.0.spec.confirmation.clone().map(Into::into)
     }
@@ -145,22 +145,22 @@ impl PrAutomation {
         self.0.spec.git.clone().map(Into::into)
     }
 
-    /// Files that are made.
+    /// Files to create.
     async fn creates(&self) -> Option<PrAutomationCreateSpec> {
         Some(self.0.spec.creates.clone().into())
     }
 
-    /// Files that are changed.
+    /// Files to change.
     async fn updates(&self) -> Option<PrAutomationUpdateSpec> {
         Some(self.0.spec.updates.clone().into())
     }
 
-    /// Files that are taken away.
+    /// Files to delete.
     async fn deletes(&self) -> Option<PrAutomationDeleteSpec> {
         Some(self.0.spec.deletes.clone().into())
     }
 
-    /// Charts that are unpacked.
+    /// Charts to unpack.
     async fn vendor(&self) -> Option<PrVendorSpec> {
         Some(self.0.spec.vendor.clone().into())
     }
@@ -170,38 +170,38 @@ impl PrAutomation {
         self.0.spec.lua.clone().map(Into::into)
     }
 
-    /// When its pull requests may be merged; without any, at any time.
+    /// Merge windows of its pull requests; none: at any time.
     async fn merge_windows(&self) -> List<MergeWindow> {
         shown_windows(&self.0.merge_windows)
     }
 
-    /// With which pull requests are opened; absent when you may not see it: those of the whole installation are for administrators.
+    /// The connection that opens pull requests; absent if you may not see it: those of the whole installation are for administrators.
     async fn connection(&self, ctx: &Context<'_>) -> Nullable<ScmConnection> {
         let id = self.0.links.connection_id;
         nullable(by_id::<plural_core::scm_connection::ScmConnection, _>(ctx, id)).await
     }
 
-    /// The repository of external templates; absent when there is none, or you may not see it.
+    /// The repository of external templates; absent if there is none, or you may not see it.
     async fn repository(&self, ctx: &Context<'_>) -> Nullable<GitRepository> {
         nullable(by_id::<plural_core::repository::Repository, _>(ctx, self.0.links.repository_id)).await
     }
 
-    /// The cluster that it is about; absent when there is none, or you may not see it.
+    /// The cluster that it belongs to; absent if there is none, or you may not see it.
     async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
         nullable(by_id::<plural_core::cluster::Cluster, _>(ctx, self.0.links.cluster_id)).await
     }
 
-    /// The service that it is about; absent when there is none, or you may not see it.
+    /// The service that it belongs to; absent if there is none, or you may not see it.
     async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
         nullable(by_id::<plural_core::service::Service, _>(ctx, self.0.links.service_id)).await
     }
 
-    /// Who confirms the pull requests that it opens; absent when there is none, or you may not see it.
+    /// The governance that confirms its pull requests; absent if there is none, or you may not see it.
     async fn governance(&self, ctx: &Context<'_>) -> Nullable<PrGovernance> {
         nullable(by_id::<plural_core::pr_governance::PrGovernance, _>(ctx, self.0.links.governance_id)).await
     }
 
-    /// Where it belongs; absent when you may see the automation but not its project.
+    /// Its project; absent if you may see the automation but not its project.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
         nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
     }
@@ -216,7 +216,7 @@ impl PrAutomation {
         .await
     }
 
-    /// Who may look, besides those of its project.
+    /// Who may read it, besides those of its project.
     async fn read_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
         nullable(bindings_of(ctx, self.0.id.into(), Role::Read)).await
     }
@@ -231,7 +231,7 @@ impl PrAutomation {
         nullable(bindings_of(ctx, self.0.id.into(), Role::Create)).await
     }
 
-    /// When it was made.
+    /// When it was created.
     async fn inserted_at(&self) -> Option<DateTime<Utc>> {
         Some(self.0.created_at)
     }
@@ -242,14 +242,14 @@ impl PrAutomation {
     }
 }
 
-/// What an automation is given. What is absent stays as it is; an empty text, list or part ends it.
+/// The settings of an automation. What is absent stays as it is; an empty text, list or part removes it.
 #[derive(InputObject)]
 pub(crate) struct PrAutomationAttributes {
     /// Unique name; a new one needs it.
     name: Option<String>,
     /// What it is for.
     role: Option<PrRole>,
-    /// The repository that is changed, as `acme/shop`: one that the connection may touch. Absent: whoever opens a pull request names it.
+    /// The repository to change, as `acme/shop`: one that the connection may use. Absent: whoever opens a pull request names it.
     identifier: Option<String>,
     /// What it is for, in Markdown.
     documentation: Option<String>,
@@ -257,23 +257,23 @@ pub(crate) struct PrAutomationAttributes {
     title: Option<String>,
     /// Its body, and the message of its commit: a template; a new one needs it.
     message: Option<String>,
-    /// The branch that pull requests go to; absent: `main`.
+    /// The target branch of its pull requests; absent: `main`.
     branch: Option<String>,
-    /// A patch is made, and no pull request.
+    /// It creates a patch, and no pull request.
     patch: Option<bool>,
-    /// What the branches of pull requests begin with.
+    /// Prefix of the branches of pull requests.
     branch_prefix: Option<String>,
     /// Refused: the connection has the proxy.
     proxy: Option<HttpProxyAttributes>,
-    /// Files that are changed.
+    /// Files to change.
     updates: Option<PrAutomationUpdateSpecAttributes>,
-    /// Files that are made.
+    /// Files to create.
     creates: Option<PrAutomationCreateSpecAttributes>,
-    /// Files that are taken away.
+    /// Files to delete.
     deletes: Option<PrAutomationDeleteSpec>,
-    /// Charts that are unpacked.
+    /// Charts to unpack.
     vendor: Option<PrVendorSpec>,
-    /// Refused: nothing here is written by a model.
+    /// Refused: no file here is written by a model.
     ai: Option<PrAiSpecAttributes>,
     /// A script that may change answers and automation first.
     lua: Option<PrLuaSpec>,
@@ -281,39 +281,39 @@ pub(crate) struct PrAutomationAttributes {
     git: Option<GitRefAttributes>,
     /// Labels of its pull requests.
     labels: List<String>,
-    /// Address of a picture, http or https.
+    /// URL of an icon, http or https.
     icon: Option<String>,
-    /// The same on a dark background.
+    /// URL of an icon for a dark background.
     dark_icon: Option<String>,
-    /// The add-on that it is about.
+    /// The add-on that it belongs to.
     addon: Option<String>,
-    /// The cluster that it is about.
+    /// The cluster that it belongs to.
     cluster_id: Option<ID>,
-    /// The service that it is about.
+    /// The service that it belongs to.
     service_id: Option<ID>,
-    /// With which pull requests are opened: of the automation's project, or, for administrators, of the whole installation. A new one
-    /// needs it.
+    /// The connection that opens pull requests: of the automation's project, or, for administrators, of the whole installation. A new
+    /// one needs it.
     connection_id: Option<ID>,
     /// Refused: there are no catalogs.
     catalog_id: Option<ID>,
-    /// Where it belongs; of a new one without, the default one. It cannot be changed.
+    /// Its project; for a new one, the default project if absent. It cannot be changed.
     project_id: Option<ID>,
     /// The repository of external templates.
     repository_id: Option<ID>,
-    /// Who confirms the pull requests that it opens from then on: of its project, or, for administrators, of the whole installation; an empty
-    /// text ends it.
+    /// The governance that confirms its future pull requests: of its project, or, for administrators, of the whole installation; an empty
+    /// text removes it.
     governance_id: Option<ID>,
-    /// What is asked.
+    /// The questions.
     configuration: List<PrConfigurationAttributes>,
-    /// The Secret that comes with a pull request: names of its values, never they themselves.
+    /// The Secret that comes with a pull request: names of its values, never the values.
     secrets: Option<PrSecrets>,
-    /// What is confirmed before a pull request is opened.
+    /// What users confirm before a pull request is opened.
     confirmation: Option<PrConfirmation>,
-    /// When the pull requests that are opened with it from now on may be merged; none: at any time.
+    /// Merge windows of its future pull requests; none: at any time.
     merge_windows: List<MergeWindowAttributes>,
-    /// In place of windows: a schedule in cron's five fields, in UTC, that opens for an hour; empty for none.
+    /// Instead of windows: a schedule in cron's five fields, in UTC, that opens for an hour; empty for none.
     merge_cron: Option<String>,
-    /// Who may look, besides those of its project; replaces the list.
+    /// Who may read it, besides those of its project; replaces the list.
     read_bindings: List<PolicyBindingAttributes>,
     /// Who may change it, besides those of its project; replaces the list.
     write_bindings: List<PolicyBindingAttributes>,
@@ -321,7 +321,7 @@ pub(crate) struct PrAutomationAttributes {
     create_bindings: List<PolicyBindingAttributes>,
 }
 
-/// What was given, in the types of the use cases.
+/// The input, in the types of the use cases.
 struct Given {
     name: Option<Name>,
     project_id: Option<ProjectId>,
@@ -432,7 +432,7 @@ impl PrAutomationAttributes {
     }
 }
 
-/// What becomes of who confirms the pull requests; an empty text ends it.
+/// The change of the governance; an empty text removes it.
 fn governance_change(given: Option<&ID>) -> plural_core::Result<Change<PrGovernanceId>> {
     match given {
         None => Ok(Change::Keep),
@@ -493,7 +493,7 @@ pub(crate) struct PrAutomationMutation;
 /// Changing PR automations.
 #[Object]
 impl PrAutomationMutation {
-    /// Makes an automation; needs write access to its project, and to see the connection.
+    /// Creates an automation; needs write access to its project, and to see the connection.
     async fn create_pr_automation(
         &self,
         ctx: &Context<'_>,
@@ -513,7 +513,7 @@ impl PrAutomationMutation {
         .await
     }
 
-    /// Changes an automation: what is absent stays as it is.
+    /// Updates an automation: what is absent stays as it is.
     async fn update_pr_automation(
         &self,
         ctx: &Context<'_>,

@@ -18,16 +18,16 @@ use super::{
     scm_connection::ScmConnection,
 };
 
-/// How a governance is asked.
+/// How the console asks a governance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 pub(crate) enum PrGovernanceType {
-    /// By a change of ServiceNow. It is not built.
+    /// By a change request of ServiceNow. Not implemented.
     ServiceNow,
     /// By calls of a webhook.
     Webhook,
 }
 
-/// Who confirms pull requests before they are merged, and with whose account they are then approved. Its secret is never told.
+/// Who confirms pull requests before a merge, and whose account then approves them. Its secret is never shown.
 pub(crate) struct PrGovernance(plural_core::pr_governance::PrGovernance);
 
 impl From<plural_core::pr_governance::PrGovernance> for PrGovernance {
@@ -38,7 +38,7 @@ impl From<plural_core::pr_governance::PrGovernance> for PrGovernance {
 
 connection!(PrGovernanceConnection, PrGovernanceEdge, PrGovernance);
 
-/// Who confirms pull requests before they are merged, and with whose account they are then approved. Its secret is never told.
+/// Who confirms pull requests before a merge, and whose account then approves them. Its secret is never shown.
 #[Object]
 impl PrGovernance {
     /// Id.
@@ -51,29 +51,29 @@ impl PrGovernance {
         self.0.name.as_str()
     }
 
-    /// How it is asked.
+    /// How the console asks it.
     #[graphql(name = "type")]
     async fn kind(&self) -> Option<PrGovernanceType> {
         Some(PrGovernanceType::Webhook)
     }
 
-    /// The connection whose account approves; absent when you may not see it.
+    /// The connection whose account approves; absent if you may not see it.
     async fn connection(&self, ctx: &Context<'_>) -> Nullable<ScmConnection> {
         nullable(by_id::<plural_core::scm_connection::ScmConnection, _>(ctx, self.0.connection_id)).await
     }
 
-    /// Where it is asked.
+    /// Its webhook.
     async fn configuration(&self) -> Option<PrGovernanceConfiguration> {
         let webhook = GovernanceWebhook { url: self.0.url.clone(), signed: Some(self.0.is_signed) };
         Some(PrGovernanceConfiguration { webhook: Some(webhook) })
     }
 
-    /// Where it belongs; absent for one of the whole installation, and when you may see the governance but not its project.
+    /// Its project; absent for one of the whole installation, and if you may see the governance but not its project.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
         nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
     }
 
-    /// When it was made.
+    /// When it was created.
     async fn inserted_at(&self) -> Option<DateTime<Utc>> {
         Some(self.0.created_at)
     }
@@ -84,7 +84,7 @@ impl PrGovernance {
     }
 }
 
-/// Where a governance is asked.
+/// How the console reaches a governance.
 #[derive(SimpleObject)]
 pub(crate) struct PrGovernanceConfiguration {
     /// The webhook.
@@ -94,17 +94,17 @@ pub(crate) struct PrGovernanceConfiguration {
 /// The webhook of a governance.
 #[derive(SimpleObject)]
 pub(crate) struct GovernanceWebhook {
-    /// The address that `/v1/open`, `/v1/confirm` and `/v1/close` are below.
+    /// Base URL of `/v1/open`, `/v1/confirm` and `/v1/close`.
     url: String,
     /// Calls are signed with a secret.
     signed: Option<bool>,
 }
 
-/// What the console does next for a pull request with a governance, or has done.
+/// The next or last step of the console for a pull request with a governance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::pr_governance::PrReviewPhase")]
 pub(crate) enum PrReviewPhase {
-    /// It tells the governance of the head.
+    /// It reports the head to the governance.
     Open,
     /// It asks the governance to confirm the head.
     Confirm,
@@ -112,13 +112,13 @@ pub(crate) enum PrReviewPhase {
     Approve,
     /// The head is confirmed, and approved at the host.
     Approved,
-    /// The pull request is over: it tells the governance so.
+    /// The pull request has ended: it reports that to the governance.
     Close,
-    /// The governance was told.
+    /// The end was reported to the governance.
     Closed,
 }
 
-/// How a pull request stands with its governance.
+/// The state of a pull request at its governance.
 pub(crate) struct PullRequestGovernance(PrGoverned);
 
 impl From<PrGoverned> for PullRequestGovernance {
@@ -133,75 +133,75 @@ impl PullRequestGovernance {
     }
 }
 
-/// How a pull request stands with its governance.
+/// The state of a pull request at its governance.
 #[Object]
 impl PullRequestGovernance {
-    /// Who confirms it; absent when you may not see it.
+    /// Its governance; absent if you may not see it.
     async fn governance(&self, ctx: &Context<'_>) -> Nullable<PrGovernance> {
         nullable(by_id::<plural_core::pr_governance::PrGovernance, _>(ctx, self.0.governance_id)).await
     }
 
-    /// What is next.
+    /// The next step.
     async fn phase(&self) -> Option<PrReviewPhase> {
         Some(self.review().phase.into())
     }
 
-    /// The commit that this is about; absent before the pull request was read back.
+    /// The commit under review; absent before the pull request was read back.
     async fn head(&self) -> Option<&str> {
         self.review().head.as_deref()
     }
 
-    /// The commit that it confirmed: this one may be merged, and no other.
+    /// The confirmed commit: this one may be merged, and no other.
     async fn confirmed(&self) -> Option<&str> {
         self.review().confirmed.as_deref()
     }
 
-    /// It said no, for now.
+    /// It refused, for now.
     async fn refused(&self) -> Option<bool> {
         Some(self.review().refused)
     }
 
-    /// What it said, or why it was not heard.
+    /// Its message, or why the call failed.
     async fn message(&self) -> Option<&str> {
         self.review().said.as_deref()
     }
 }
 
-/// What a governance is given.
+/// The settings of a governance.
 #[derive(InputObject)]
 pub(crate) struct PrGovernanceAttributes {
-    /// How it is asked: `WEBHOOK`.
+    /// How the console asks it: `WEBHOOK`.
     #[graphql(name = "type")]
     kind: PrGovernanceType,
-    /// Unique name: the governance that has it is changed.
+    /// Unique name: an existing governance with it is updated.
     name: String,
     /// The connection whose account approves.
     connection_id: ID,
-    /// Where it is asked. A new one needs it; what there is stays without.
+    /// Its webhook. A new one needs it; absent: unchanged.
     configuration: Option<PrGovernanceConfigurationAttributes>,
-    /// Where it belongs; by default where its connection does. It cannot be changed.
+    /// Its project; absent: that of its connection. It cannot be changed.
     project_id: Option<ID>,
 }
 
-/// Where a governance is asked.
+/// How the console reaches a governance.
 #[derive(InputObject)]
 pub(crate) struct PrGovernanceConfigurationAttributes {
     /// The webhook.
     webhook: Option<GovernanceWebhookAttributes>,
-    /// Refused: it is not built.
+    /// Refused: not implemented.
     service_now: Option<GovernanceServiceNowAttributes>,
 }
 
 /// The webhook of a governance.
 #[derive(InputObject)]
 pub(crate) struct GovernanceWebhookAttributes {
-    /// The address that `/v1/open`, `/v1/confirm` and `/v1/close` are below: https.
+    /// Base URL of `/v1/open`, `/v1/confirm` and `/v1/close`: https.
     url: String,
-    /// What calls are signed with: at least 16 characters. What there is stays without; an empty text ends it.
+    /// The secret that signs calls: at least 16 characters. Absent: unchanged; an empty text removes it.
     secret: Option<String>,
 }
 
-/// Refused: governance by ServiceNow is not built.
+/// Refused: governance by ServiceNow is not implemented.
 #[derive(InputObject)]
 pub(crate) struct GovernanceServiceNowAttributes {
     /// Refused.
@@ -283,7 +283,7 @@ pub(crate) struct PrGovernanceMutation;
 /// Changing governances of pull requests.
 #[Object]
 impl PrGovernanceMutation {
-    /// Makes a governance, or changes the one of this name; needs write access to its project, and to see the connection.
+    /// Creates a governance, or updates the one with this name; needs write access to its project, and to see the connection.
     async fn upsert_pr_governance(
         &self,
         ctx: &Context<'_>,
@@ -298,7 +298,7 @@ impl PrGovernanceMutation {
         .await
     }
 
-    /// Deletes a governance with its secret; refused while an automation names it, or an open pull request has it.
+    /// Deletes a governance with its secret; refused while an automation or an open pull request uses it.
     async fn delete_pr_governance(
         &self,
         ctx: &Context<'_>,

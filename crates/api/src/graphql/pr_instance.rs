@@ -1,4 +1,4 @@
-//! What pull requests of automations generated.
+//! Instances of automations: what their pull requests generated.
 
 use async_graphql::{Context, Enum, ID, Object};
 use chrono::{DateTime, Utc};
@@ -18,7 +18,7 @@ use super::{
     request::request,
 };
 
-/// How something that was generated stands.
+/// The state of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::pr_instance::PrInstanceState")]
 pub(crate) enum PrInstanceState {
@@ -28,19 +28,19 @@ pub(crate) enum PrInstanceState {
     Active,
     /// Its pull request was closed, or never opened.
     Abandoned,
-    /// A pull request that takes it away was merged.
+    /// A pull request that removes it was merged.
     Removed,
 }
 
-/// How a generated file differs from what was generated.
+/// How a generated file differs from its generated content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::pr_instance::PrDrift")]
 pub(crate) enum PrInstanceDrift {
     /// It does not.
     Same,
-    /// It holds something else, or an edit is not in it any more.
+    /// It has other content, or an edit is missing.
     Changed,
-    /// It is gone.
+    /// It was deleted.
     Missing,
 }
 
@@ -63,7 +63,7 @@ impl PrInstance {
         self.0.id.to_string().into()
     }
 
-    /// How it stands.
+    /// Its state.
     async fn state(&self) -> Option<PrInstanceState> {
         Some(self.0.state.into())
     }
@@ -73,27 +73,27 @@ impl PrInstance {
         Some(self.0.repository.as_str())
     }
 
-    /// The branch that pull requests for it go to.
+    /// The target branch of its pull requests.
     async fn base(&self) -> Option<&str> {
         Some(self.0.base.as_str())
     }
 
-    /// The folder that all files lie in which are only its own; empty: the root of the repository.
+    /// The common folder of all files that belong to it alone; empty: the root of the repository.
     async fn path(&self) -> Option<&str> {
         Some(self.0.path())
     }
 
-    /// The version of its automation that it is of, counted from one.
+    /// The version of its automation, counted from one.
     async fn revision(&self) -> Option<i64> {
         Some(self.0.made.version.revision)
     }
 
-    /// SHA-256 of what that version asks and does.
+    /// SHA-256 of that version's questions and actions.
     async fn digest(&self) -> Option<&str> {
         Some(self.0.made.version.digest.as_str())
     }
 
-    /// The automation has another version now; absent where you may not see it, and of what is not there.
+    /// The automation has another version now; absent if you may not see it, and for an instance that is not active.
     async fn outdated(&self, ctx: &Context<'_>) -> Nullable<bool> {
         nullable(async {
             let (Some(id), plural_core::pr_instance::PrInstanceState::Active) =
@@ -111,22 +111,22 @@ impl PrInstance {
         .await
     }
 
-    /// What was answered, without secrets.
+    /// The answers, without secret ones.
     async fn answers(&self) -> Option<Map> {
         Some(Map(self.0.made.answers.known.clone()))
     }
 
-    /// Questions with a secret answer, which is not kept: it has to be given again.
+    /// Questions with a secret answer, which is not stored: it has to be given again.
     async fn secret_answers(&self) -> List<&str> {
         list(self.0.made.answers.secret.iter().map(String::as_str))
     }
 
-    /// What was generated.
+    /// The generated files.
     async fn files(&self) -> List<PrInstanceFile> {
         list(self.0.made.files.iter().cloned().map(PrInstanceFile))
     }
 
-    /// The commit that came with the merge, where it is known.
+    /// The merge commit, if it is known.
     async fn commit(&self) -> Option<&str> {
         self.0.commit.as_deref()
     }
@@ -136,42 +136,42 @@ impl PrInstance {
         self.0.base_commit.as_deref()
     }
 
-    /// The pull request that made it what it is; absent once that is forgotten.
+    /// The pull request of its current version; absent once that is pruned.
     async fn pull_request(&self, ctx: &Context<'_>) -> Nullable<PullRequest> {
         nullable(by_id::<plural_core::pull_request::PullRequest, _>(ctx, self.0.pull_request_id)).await
     }
 
-    /// The last pull request that is to change it, or take it away, and was not merged.
+    /// The last pull request that is to change or remove it, and was not merged.
     async fn change(&self, ctx: &Context<'_>) -> Nullable<PullRequest> {
         let id = self.0.change.as_ref().map(|change| change.pull_request_id);
         nullable(by_id::<plural_core::pull_request::PullRequest, _>(ctx, id)).await
     }
 
-    /// Its automation; absent once that is gone, or when you may not see it.
+    /// Its automation; absent once that is deleted, or if you may not see it.
     async fn automation(&self, ctx: &Context<'_>) -> Nullable<PrAutomation> {
         nullable(by_id::<plural_core::pr_automation::PrAutomation, _>(ctx, self.0.automation_id)).await
     }
 
-    /// Where it belongs.
+    /// Its project.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
         nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
     }
 
-    /// When it was asked for.
+    /// When it was requested.
     async fn inserted_at(&self) -> Option<DateTime<Utc>> {
         Some(self.0.created_at)
     }
 
-    /// When something of it last changed.
+    /// When it last changed.
     async fn updated_at(&self) -> Option<DateTime<Utc>> {
         Some(self.0.updated_at)
     }
 }
 
-/// A file that was generated.
+/// A generated file.
 pub(crate) struct PrInstanceFile(plural_core::pr_instance::PrInstanceFile);
 
-/// A file that was generated.
+/// A generated file.
 #[Object]
 impl PrInstanceFile {
     /// Its path.
@@ -179,21 +179,21 @@ impl PrInstanceFile {
         Some(self.0.path.as_str())
     }
 
-    /// SHA-256 of what it was then; absent: it was taken away.
+    /// SHA-256 of its generated content; absent: it was deleted.
     async fn digest(&self) -> Option<&str> {
         self.0.digest.as_deref()
     }
 
-    /// It was not there before.
+    /// It did not exist before.
     async fn created(&self) -> Option<bool> {
         Some(self.0.is_new)
     }
 }
 
-/// How a generated file is now.
+/// The current state of a generated file.
 pub(crate) struct PrInstanceFileDrift(plural_app::pr_instance_change::PrInstanceDrift);
 
-/// How a generated file is now.
+/// The current state of a generated file.
 #[Object]
 impl PrInstanceFileDrift {
     /// Its path.
@@ -201,24 +201,24 @@ impl PrInstanceFileDrift {
         Some(self.0.path.as_str())
     }
 
-    /// How it differs from what was generated.
+    /// How it differs from its generated content.
     async fn drift(&self) -> Option<PrInstanceDrift> {
         Some(self.0.drift.into())
     }
 
-    /// What was done since, as `git diff` shows it.
+    /// The changes since, as `git diff` shows them.
     async fn diff(&self) -> Option<&str> {
         Some(self.0.diff.as_str())
     }
 }
 
-/// What became of upgrading one of many.
+/// The result of one upgrade among many.
 pub(crate) struct PrInstanceUpgrade(plural_app::pr_instance_change::PrInstanceUpgraded);
 
-/// What became of upgrading one of many.
+/// The result of one upgrade among many.
 #[Object]
 impl PrInstanceUpgrade {
-    /// The instance, as it was before.
+    /// The instance before the upgrade.
     async fn instance(&self) -> Option<PrInstance> {
         Some(self.0.instance.clone().into())
     }
@@ -234,14 +234,14 @@ impl PrInstanceUpgrade {
     }
 }
 
-/// Reading what was generated.
+/// Reading instances.
 #[derive(Default)]
 pub(crate) struct PrInstanceQuery;
 
-/// Reading what was generated.
+/// Reading instances.
 #[Object]
 impl PrInstanceQuery {
-    /// What one pull request generated.
+    /// The instance of one pull request.
     async fn pr_instance(
         &self,
         ctx: &Context<'_>,
@@ -250,7 +250,7 @@ impl PrInstanceQuery {
         one::<plural_core::pr_instance::PrInstance, _>(ctx, id(&instance)).await
     }
 
-    /// What pull requests of automations generated, of the projects that you may see.
+    /// The instances of the projects that you may see.
     #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
     async fn pr_instances(
         &self,
@@ -285,7 +285,7 @@ impl PrInstanceQuery {
     }
 }
 
-/// What a change of an instance would do, by this method of `App`; nothing is written.
+/// The preview of a change of an instance, by this method of `App`; nothing is written.
 macro_rules! dry_run {
     ($ctx:ident, $method:ident, $ask:expr) => {
         nullable(async {
@@ -298,15 +298,15 @@ macro_rules! dry_run {
     };
 }
 
-/// Changing what was generated.
+/// Changing instances.
 #[derive(Default)]
 pub(crate) struct PrInstanceMutation;
 
-/// Changing what was generated.
+/// Changing instances.
 #[Object]
 impl PrInstanceMutation {
-    /// Brings what was generated to what the newest version of its automation makes, by a pull request; needs the right to open some with the
-    /// automation. What people changed since stays, where it is of other lines.
+    /// Upgrades an instance to the newest version of its automation, by a pull request; needs the right to create some with the
+    /// automation. Changes that people made to other lines stay.
     #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
     async fn upgrade_pr_instance(
         &self,
@@ -349,8 +349,8 @@ impl PrInstanceMutation {
         .await
     }
 
-    /// Upgrades all that was generated with an older version of an automation, each by a pull request of its own, which are opened in the
-    /// background; needs the right to open some with it.
+    /// Upgrades all instances with an older version of an automation, each by its own pull request, opened in the
+    /// background; needs the right to create some with it.
     async fn upgrade_pr_instances(
         &self,
         ctx: &Context<'_>,
@@ -372,8 +372,8 @@ impl PrInstanceMutation {
         .await
     }
 
-    /// Takes away what was generated, by a pull request; needs the right to open some with the automation. What was changed since stays, and
-    /// the pull request says so.
+    /// Removes an instance, by a pull request; needs the right to create some with the automation. Later changes stay, and
+    /// the pull request lists them.
     async fn uninstall_pr_instance(
         &self,
         ctx: &Context<'_>,
@@ -412,7 +412,7 @@ impl PrInstanceMutation {
         dry_run!(ctx, pr_instance_upgrade_preview, upgrade_ask(&instance, context, overwrite))
     }
 
-    /// What taking it away would change; needs the right to do it. Nothing is written. What is left is among the warnings.
+    /// What a removal would change; needs the right to do it. Nothing is written. What stays is among the warnings.
     async fn preview_pr_instance_uninstall(
         &self,
         ctx: &Context<'_>,
@@ -422,9 +422,9 @@ impl PrInstanceMutation {
         dry_run!(ctx, pr_instance_uninstall_preview, ask(&instance, context))
     }
 
-    /// Has the agents of all clusters say what an upgrade would do; needs the right to do it. Answers at once: the plan fills while they
-    /// answer. Only you and administrators see it, for an hour; an earlier one of yours with the same automation is superseded. Nothing is
-    /// written, and nothing is applied. Where both changed the same lines, it fails and names them.
+    /// Starts a fleet plan of an upgrade; needs the right to do it. Returns at once: the plan fills while the agents
+    /// answer. Only you and administrators see it, for an hour; it supersedes an earlier one of yours with the same automation. Nothing is
+    /// written, and nothing is applied. On conflicting lines, it fails and names them.
     async fn plan_pr_instance_upgrade(
         &self,
         ctx: &Context<'_>,
@@ -440,7 +440,7 @@ impl PrInstanceMutation {
         dry_run!(ctx, pr_instance_upgrade_plan, upgrade_ask(&instance, context, overwrite))
     }
 
-    /// Has the agents of all clusters say what taking it away would do; needs the right to do it. It is a plan as that of an upgrade.
+    /// Starts a fleet plan of a removal; needs the right to do it. Otherwise like that of an upgrade.
     async fn plan_pr_instance_uninstall(
         &self,
         ctx: &Context<'_>,
@@ -450,7 +450,7 @@ impl PrInstanceMutation {
         dry_run!(ctx, pr_instance_uninstall_plan, ask(&instance, context))
     }
 
-    /// How files differ from what was generated; needs the right to open pull requests with the automation. Nothing is written.
+    /// How files differ from their generated content; needs the right to create pull requests with the automation. Nothing is written.
     async fn diff_pr_instance(
         &self,
         ctx: &Context<'_>,
@@ -467,7 +467,7 @@ impl PrInstanceMutation {
     }
 }
 
-/// An upgrade that is looked at and not done.
+/// The request of a preview.
 fn upgrade_ask(
     instance: &ID,
     context: Option<Json>,

@@ -26,25 +26,25 @@ use super::{
     stack::InfrastructureStack,
 };
 
-/// How a pull request stands.
+/// The status of a pull request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::pull_request::PrStatus")]
 pub(crate) enum PrStatus {
-    /// It can be merged.
+    /// It is open.
     Open,
     /// It was merged.
     Merged,
-    /// It was closed and not merged.
+    /// It was closed without a merge.
     Closed,
 }
 
-/// How far the console is with opening a pull request.
+/// The phase of opening a pull request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::pull_request::PrPhase")]
 pub(crate) enum PrPhase {
     /// It is being opened.
     Pending,
-    /// The host has it.
+    /// It exists at its host.
     Opened,
     /// It was not opened, and will not be.
     Failed,
@@ -69,13 +69,13 @@ impl PullRequest {
         self.0.id.to_string().into()
     }
 
-    /// How it stands; absent where it is not open yet, or was not opened.
+    /// Its status; absent if it is not open yet, or was not opened.
     async fn status(&self) -> Option<PrStatus> {
         (self.0.progress.phase == plural_core::pull_request::PrPhase::Opened)
             .then(|| self.0.told.status.into())
     }
 
-    /// How far the console is with opening it.
+    /// The phase of opening it.
     async fn phase(&self) -> Option<PrPhase> {
         Some(self.0.progress.phase.into())
     }
@@ -85,12 +85,12 @@ impl PullRequest {
         self.0.progress.error.as_deref()
     }
 
-    /// The commit that the console made for it.
+    /// The commit that the console pushed for it.
     async fn commit(&self) -> Option<&str> {
         self.0.progress.commit.as_deref()
     }
 
-    /// Its address; empty while it has none.
+    /// Its URL; empty while it has none.
     async fn url(&self) -> &str {
         &self.0.told.url
     }
@@ -126,92 +126,92 @@ impl PullRequest {
         self.0.told.number().and_then(|number| i32::try_from(number).ok())
     }
 
-    /// The commit that it would merge, or that it merged; absent before it was read back.
+    /// The head commit, open or merged; absent before it was read back.
     async fn head(&self) -> Option<&str> {
         self.0.life.head.as_deref()
     }
 
-    /// The branch that it goes to; absent before it was read back.
+    /// The target branch; absent before it was read back.
     async fn base(&self) -> Option<&str> {
         self.0.life.facts.base.as_deref()
     }
 
-    /// Who opened it, as the host calls them; absent before it was read back.
+    /// Its author's name at the host; absent before it was read back.
     async fn author(&self) -> Option<&str> {
         self.0.life.facts.author.as_deref()
     }
 
-    /// Its author says that it is not ready for review.
+    /// It is a draft.
     async fn draft(&self) -> Option<bool> {
         Some(self.0.life.facts.draft)
     }
 
-    /// It comes from another repository.
+    /// It comes from a fork.
     async fn fork(&self) -> Option<bool> {
         Some(self.0.life.facts.fork)
     }
 
-    /// The commit that merged it.
+    /// The merge commit.
     async fn merge_commit(&self) -> Option<&str> {
         self.0.life.facts.merge_commit.as_deref()
     }
 
-    /// Checks of its head; absent where the host does not tell.
+    /// Checks of its head; absent if the host reports none.
     async fn checks(&self) -> Option<PullRequestChecks> {
         self.0.life.facts.checks.map(Into::into)
     }
 
-    /// What reviewers say; absent where the host does not tell.
+    /// Reviews; absent if the host reports none.
     async fn reviews(&self) -> Option<PullRequestReviews> {
         self.0.life.facts.reviews.map(Into::into)
     }
 
-    /// Who has to confirm it before it is merged, and how that stands; absent where it has no governance.
+    /// The governance that has to confirm it before a merge, with its state; absent if it has none.
     async fn governance(&self) -> Option<PullRequestGovernance> {
         self.0.governed.clone().map(Into::into)
     }
 
-    /// When it may be merged, and the merge that somebody asked for.
+    /// Its merge windows, and a waiting merge.
     async fn merging(&self, ctx: &Context<'_>) -> Option<PullRequestMerging> {
         Some(PullRequestMerging::at(&self.0.merging, request(ctx).op.now()))
     }
 
-    /// When that was asked for which is recorded here; absent before it was read back.
+    /// When its recorded state was requested from the host; absent before it was read back.
     async fn read_at(&self) -> Option<DateTime<Utc>> {
         self.0.life.read_at
     }
 
-    /// Why it could not be read back the last time.
+    /// Why the last read failed.
     async fn read_error(&self) -> Option<&str> {
         self.0.life.facts.error.as_deref()
     }
 
-    /// The service that its text names and that reads its repository; absent, too, when you may not see it.
+    /// The service that its text names and that reads its repository; also absent if you may not see it.
     async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
         nullable(by_id::<plural_core::service::Service, _>(ctx, self.0.life.links.service)).await
     }
 
-    /// The stack that its text names and that reads its repository; absent, too, when you may not see it.
+    /// The stack that its text names and that reads its repository; also absent if you may not see it.
     async fn stack(&self, ctx: &Context<'_>) -> Nullable<InfrastructureStack> {
         nullable(by_id::<plural_core::stack::Stack, _>(ctx, self.0.life.links.stack)).await
     }
 
-    /// The cluster that its text names and one of whose services reads its repository; absent, too, when you may not see it.
+    /// The cluster that its text names and one of whose services reads its repository; also absent if you may not see it.
     async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
         nullable(by_id::<plural_core::cluster::Cluster, _>(ctx, self.0.life.links.cluster)).await
     }
 
-    /// The automation that it was opened with; absent once that is gone, or when you may not see it.
+    /// The automation that opened it; absent once that is deleted, or if you may not see it.
     async fn automation(&self, ctx: &Context<'_>) -> Nullable<PrAutomation> {
         nullable(by_id::<plural_core::pr_automation::PrAutomation, _>(ctx, self.0.automation_id)).await
     }
 
-    /// The Secret that comes with it, where its automation asks for one.
+    /// The Secret that comes with it, if its automation asks for one.
     async fn secret(&self, ctx: &Context<'_>) -> Nullable<PullRequestSecret> {
         nullable(by_id::<plural_core::pr_secret::PrSecret, _>(ctx, self.0.id)).await
     }
 
-    /// Where it belongs.
+    /// Its project.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
         nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
     }
@@ -221,7 +221,7 @@ impl PullRequest {
         Some(self.0.created_at)
     }
 
-    /// When something of it last changed.
+    /// When it last changed.
     async fn updated_at(&self) -> Option<DateTime<Utc>> {
         Some(self.0.updated_at)
     }
@@ -294,7 +294,7 @@ impl From<plural_app::pull_request_open::PullRequestPreview> for PullRequestPrev
     }
 }
 
-/// What a pull request would be. Nothing of it is written.
+/// What a pull request would be. Nothing is written.
 #[Object]
 impl PullRequestPreview {
     /// The repository.
@@ -302,12 +302,12 @@ impl PullRequestPreview {
         Some(self.0.repository.as_str())
     }
 
-    /// The branch that it would go to.
+    /// Its target branch.
     async fn base(&self) -> Option<&str> {
         Some(self.0.base.as_str())
     }
 
-    /// The commit of that branch that was looked at.
+    /// The commit of that branch that it was computed from.
     async fn commit(&self) -> Option<&str> {
         Some(self.0.commit.as_str())
     }
@@ -332,30 +332,30 @@ impl PullRequestPreview {
         Some(self.0.files.iter().map(|file| file.diff.as_str()).collect())
     }
 
-    /// Files that are not made, as their condition does not hold.
+    /// Files that are not created, because their condition does not hold.
     async fn skipped(&self) -> List<&str> {
         list(self.0.skipped.iter().map(String::as_str))
     }
 
-    /// What a person should look at.
+    /// What a person should check.
     async fn warnings(&self) -> List<&str> {
         list(self.0.warnings.iter().map(String::as_str))
     }
 
-    /// Of a change of what was generated: what a person has to settle, one line for each file. The warnings have them, too.
+    /// If generated files change: the conflicts that a person has to resolve, one line per file. The warnings include them.
     async fn conflicts(&self) -> List<&str> {
         list(self.0.conflicts.iter().map(String::as_str))
     }
 }
 
-/// What would happen to a file.
+/// The change of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 pub(crate) enum PullRequestFileChange {
-    /// It would be new.
+    /// It would be created.
     Created,
-    /// It would be another.
+    /// It would be changed.
     Changed,
-    /// It would be gone.
+    /// It would be deleted.
     Deleted,
 }
 
@@ -370,7 +370,7 @@ impl PullRequestFile {
         Some(self.0.path.as_str())
     }
 
-    /// What would happen to it.
+    /// Its change.
     async fn change(&self) -> Option<PullRequestFileChange> {
         Some(match &self.0 {
             PreviewedFile { is_gone: true, .. } => PullRequestFileChange::Deleted,
@@ -392,8 +392,8 @@ pub(crate) struct PullRequestMutation;
 /// Opening pull requests.
 #[Object]
 impl PullRequestMutation {
-    /// Opens a pull request with an automation; needs the right to open some with it. Answers when it is open, or, after 20 seconds, with
-    /// what is recorded of it: it is opened in any case.
+    /// Opens a pull request with an automation; needs the right to create some with it. Returns when it is open, or, after 20 seconds, the
+    /// record so far: it is opened in any case.
     #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
     async fn create_pull_request(
         &self,
@@ -430,7 +430,7 @@ impl PullRequestMutation {
         .await
     }
 
-    /// What a pull request would change; needs the right to open one. Nothing is written.
+    /// What a pull request would change; needs the right to create one. Nothing is written.
     async fn preview_pull_request(
         &self,
         ctx: &Context<'_>,
@@ -450,9 +450,9 @@ impl PullRequestMutation {
         .await
     }
 
-    /// Has the agents of all clusters say what a pull request would do that is not opened; needs the right to open one. Answers at once:
-    /// the plan fills while they answer. Only you and administrators see it, for an hour; an earlier one of yours with the same automation
-    /// is superseded. Nothing is written, and nothing is applied.
+    /// Starts a fleet plan of a pull request without opening it; needs the right to create one. Returns at once: the plan
+    /// fills while the agents answer. Only you and administrators see it, for an hour; it supersedes an earlier one of yours with the same
+    /// automation. Nothing is written, and nothing is applied.
     async fn plan_pull_request_preview(
         &self,
         ctx: &Context<'_>,
@@ -492,12 +492,12 @@ fn ask(
     })
 }
 
-/// The key of a request that has one.
+/// The idempotency key of a request, if any.
 pub(super) fn key_in(given: Option<String>) -> plural_core::Result<Option<IdempotencyKey>> {
     given.map(|text| text.parse()).transpose()
 }
 
-/// What is answered: an object, or nothing.
+/// The answers: an object, or nothing.
 pub(super) fn given_answers(context: Option<Json>) -> plural_core::Result<serde_json::Map<String, Value>> {
     object_in("context", context)
 }

@@ -8,21 +8,21 @@ use super::{
     request::request,
 };
 
-/// How the checks of a commit stand together.
+/// The combined status of a commit's checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::pull_request_life::PrCheckState")]
 pub(crate) enum PrCheckState {
-    /// There is none.
+    /// There are none.
     None,
-    /// Some are not done.
+    /// Some are pending.
     Pending,
-    /// All are good.
+    /// All succeeded.
     Passed,
-    /// At least one is bad.
+    /// At least one failed.
     Failed,
 }
 
-/// How to merge.
+/// The method of a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::pull_request_life::PrMergeMethod")]
 pub(crate) enum PrMergeMethod {
@@ -30,22 +30,22 @@ pub(crate) enum PrMergeMethod {
     Merge,
     /// As one commit with all changes.
     Squash,
-    /// Its commits on top of the base.
+    /// Rebases its commits onto the target branch.
     Rebase,
 }
 
-/// Checks of a pull request's head, counted.
+/// Numbers of checks of a pull request's head.
 #[derive(Debug, Clone, Copy, SimpleObject)]
 pub(crate) struct PullRequestChecks {
-    /// How they stand together.
+    /// Their combined status.
     state: Option<PrCheckState>,
-    /// Good ones.
+    /// Succeeded.
     passed: Option<i32>,
-    /// Bad ones.
+    /// Failed.
     failed: Option<i32>,
-    /// Those that are not done.
+    /// Pending.
     pending: Option<i32>,
-    /// The host has more than are read: the others may be bad, so they do not count as passed.
+    /// The host has more than the limit: the others may have failed, so they do not count as passed.
     incomplete: Option<bool>,
 }
 
@@ -63,12 +63,12 @@ impl From<plural_core::pull_request_life::PrChecks> for PullRequestChecks {
     }
 }
 
-/// The last word of each reviewer of a pull request, counted.
+/// Numbers of reviewers of a pull request, by their latest review.
 #[derive(Debug, Clone, Copy, SimpleObject)]
 pub(crate) struct PullRequestReviews {
-    /// Who approved.
+    /// They approved.
     approved: Option<i32>,
-    /// Who wants changes.
+    /// They requested changes.
     changes_requested: Option<i32>,
 }
 
@@ -80,14 +80,14 @@ impl From<plural_core::pull_request_life::PrReviews> for PullRequestReviews {
     }
 }
 
-/// What a person does to a pull request.
+/// Actions on a pull request.
 #[derive(Default)]
 pub(crate) struct PullRequestLifeMutation;
 
-/// What a person does to a pull request.
+/// Actions on a pull request.
 #[Object]
 impl PullRequestLifeMutation {
-    /// Reads a pull request back from its host at once; needs write access to its project. Where it cannot be read, `readError` says why.
+    /// Reads a pull request back from its host at once; needs write access to its project. If the read fails, `readError` says why.
     async fn refresh_pull_request(
         &self,
         ctx: &Context<'_>,

@@ -1,4 +1,4 @@
-//! When pull requests may be merged, and merges that wait for that.
+//! Merge windows of pull requests, and merges that wait for them.
 
 use async_graphql::{Context, ID, InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -16,16 +16,16 @@ use super::{
     sync_window::SyncWindowKind,
 };
 
-/// A time that comes again and again, in which pull requests are merged, or are not.
+/// A recurring time in which pull requests may be merged, or may not.
 #[derive(Debug, Clone, SimpleObject)]
 pub(crate) struct MergeWindow {
-    /// Merged only while one of these is open, or not while one is.
+    /// Whether merges are allowed only while such a window is open, or forbidden while one is.
     kind: Option<SyncWindowKind>,
     /// When it opens, in cron's five fields.
     schedule: Option<String>,
     /// How long it stays open, in seconds.
     duration: Option<i64>,
-    /// Name of the time zone that the schedule is meant in.
+    /// Name of the time zone of the schedule.
     time_zone: Option<String>,
 }
 
@@ -41,16 +41,16 @@ impl From<plural_core::merge_window::MergeWindow> for MergeWindow {
     }
 }
 
-/// A window to give to a pull request, or to an automation.
+/// A merge window for a pull request, or for an automation.
 #[derive(Debug, InputObject)]
 pub(crate) struct MergeWindowAttributes {
-    /// Merged only while one of these is open, which is what holds where nothing is said, or not while one is.
+    /// Whether merges are allowed only while such a window is open, which is the default, or forbidden while one is.
     kind: Option<SyncWindowKind>,
     /// When it opens, in cron's five fields.
     schedule: String,
     /// How long it stays open, in seconds: from a minute to a week.
     duration: i64,
-    /// Name of the time zone that the schedule is meant in; UTC by default.
+    /// Name of the time zone of the schedule; UTC by default.
     time_zone: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl MergeWindowAttributes {
     }
 }
 
-/// Windows as they are given; nothing where none are.
+/// Parses the windows of an input; `None` if it has none.
 pub(super) fn given_windows(
     windows: List<MergeWindowAttributes>,
     cron: Option<&str>,
@@ -80,7 +80,7 @@ pub(super) fn given_windows(
     MergeWindows::given(windows, cron)
 }
 
-/// The error of one window of a list, with its place in that.
+/// The error of one window of a list, with its index.
 fn in_window(at: usize, error: plural_core::Error) -> plural_core::Error {
     match error {
         plural_core::Error::Invalid { field, reason } => {
@@ -90,45 +90,45 @@ fn in_window(at: usize, error: plural_core::Error) -> plural_core::Error {
     }
 }
 
-/// Windows as they are shown.
+/// The windows of an answer.
 pub(super) fn shown_windows(windows: &MergeWindows) -> List<MergeWindow> {
     list(windows.0.iter().cloned().map(MergeWindow::from))
 }
 
-/// A merge that somebody asked for, and that waits for a window, or was dropped.
+/// A merge that a user asked for, and that waits for a window, or was dropped.
 #[derive(Debug, Clone, SimpleObject)]
 pub(crate) struct PullRequestMergeWish {
-    /// Who asked. It is done only as long as they may merge it.
+    /// Who asked. The merge happens only if they may still merge it.
     by: Option<String>,
-    /// The commit that is merged, and no other.
+    /// The commit to merge, and no other.
     head: Option<String>,
-    /// How.
+    /// The method.
     method: Option<PrMergeMethod>,
     /// When it was asked for.
     asked_at: Option<DateTime<Utc>>,
-    /// When the console merges it, or tries so again; absent where it was dropped.
+    /// When the console merges it, or retries; absent if it was dropped.
     due_at: Option<DateTime<Utc>>,
-    /// Why it did not work the last time.
+    /// Why the last attempt failed.
     error: Option<String>,
-    /// Why it is not done any more; absent while it waits.
+    /// Why it was dropped; absent while it waits.
     dropped: Option<String>,
 }
 
 /// When a pull request may be merged.
 #[derive(Debug, Clone, SimpleObject)]
 pub(crate) struct PullRequestMerging {
-    /// In these windows; without any, at any time.
+    /// In these windows; none: at any time.
     windows: List<MergeWindow>,
     /// It may be merged now.
     open: Option<bool>,
-    /// When it may be merged next; absent where it may be now, or may not for more than a year.
+    /// When it may be merged next; absent if it may be now, or not within a year.
     opens_at: Option<DateTime<Utc>>,
-    /// The merge that somebody asked for.
+    /// The merge that a user asked for.
     wish: Option<PullRequestMergeWish>,
 }
 
 impl PullRequestMerging {
-    /// As it is at this time.
+    /// The state at this time.
     pub(super) fn at(merging: &PrMerging, now: DateTime<Utc>) -> Self {
         let PrMerging { windows, wish, due_at, begun_at: _ } = merging;
         let (open, opens_at) = match windows.at(now) {
@@ -152,12 +152,12 @@ impl PullRequestMerging {
     }
 }
 
-/// Whether windows let a merge through.
+/// Whether windows allow a merge.
 #[derive(Debug, Clone, SimpleObject)]
 pub(crate) struct PullRequestMergeTime {
-    /// They do so now.
+    /// They allow it now.
     open: Option<bool>,
-    /// When they do next; absent where they do now, or do not for more than a year.
+    /// When they allow it next; absent if they do now, or do not within a year.
     opens_at: Option<DateTime<Utc>>,
 }
 
@@ -168,8 +168,8 @@ pub(crate) struct PullRequestMergeQuery;
 /// Trying windows.
 #[Object]
 impl PullRequestMergeQuery {
-    /// Whether these windows let a merge through now, or when they do next: for who writes them, before anything has them. What is wrong with
-    /// one is told as by the mutations that take them.
+    /// Whether these windows allow a merge now, or when they do next: to try them before anything uses them. Invalid windows get
+    /// the same errors as in the mutations.
     async fn pull_request_merge_time(
         &self,
         ctx: &Context<'_>,
@@ -197,8 +197,8 @@ pub(crate) struct PullRequestMergeMutation;
 /// Merging pull requests.
 #[Object]
 impl PullRequestMergeMutation {
-    /// Merges a pull request at its host, with its connection, as long as its head is the given commit; needs write access to its project.
-    /// Where none of its windows is open, it is refused, or merged when one opens.
+    /// Merges a pull request at its host, with its connection, if its head is the given commit; needs write access to its project.
+    /// If none of its windows is open, it is refused, or merged when one opens.
     async fn merge_pull_request(
         &self,
         ctx: &Context<'_>,
@@ -224,7 +224,7 @@ impl PullRequestMergeMutation {
         .await
     }
 
-    /// Forgets a merge that waits for a window, or that was dropped; needs write access to the project of the pull request.
+    /// Cancels a merge that waits for a window, or clears one that was dropped; needs write access to the project of the pull request.
     async fn cancel_pull_request_merge(
         &self,
         ctx: &Context<'_>,
@@ -239,7 +239,7 @@ impl PullRequestMergeMutation {
         .await
     }
 
-    /// Gives a pull request other windows; needs write access to its project. A merge that waits does so for these.
+    /// Replaces the windows of a pull request; needs write access to its project. A waiting merge waits for the new ones.
     async fn update_pull_request_merge_windows(
         &self,
         ctx: &Context<'_>,

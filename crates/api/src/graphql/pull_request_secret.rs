@@ -10,25 +10,25 @@ use super::{
     record::by_id,
 };
 
-/// How far a Secret is.
+/// The state of a Secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::pr_secret::PrSecretState")]
 pub(crate) enum PullRequestSecretState {
     /// Its pull request is not merged yet.
     Waiting,
-    /// The agent of its cluster is to write it.
+    /// The agent of its cluster has to write it.
     Due,
     /// It is in its cluster, and nowhere else.
     Written,
-    /// Its values are forgotten, and it was never written.
+    /// Its values were deleted, and it was never written.
     Forgotten,
-    /// The agent of its cluster is to delete it.
+    /// The agent of its cluster has to delete it.
     Deleting,
-    /// It is not there any more.
+    /// It was deleted.
     Deleted,
 }
 
-/// A Secret that a pull request brings: written to its cluster after the merge.
+/// A Secret that comes with a pull request: written to its cluster after the merge.
 pub(crate) struct PullRequestSecret(PrSecret);
 
 impl From<PrSecret> for PullRequestSecret {
@@ -37,10 +37,10 @@ impl From<PrSecret> for PullRequestSecret {
     }
 }
 
-/// A Secret that a pull request brings: written to its cluster after the merge.
+/// A Secret that comes with a pull request: written to its cluster after the merge.
 #[Object]
 impl PullRequestSecret {
-    /// The cluster that it is for; absent, too, when you may not see it.
+    /// Its cluster; also absent if you may not see it.
     async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
         nullable(by_id::<plural_core::cluster::Cluster, _>(ctx, self.0.cluster_id)).await
     }
@@ -60,12 +60,12 @@ impl PullRequestSecret {
         list(self.0.entries.iter().cloned().map(PullRequestSecretEntry))
     }
 
-    /// How far it is.
+    /// Its state.
     async fn state(&self) -> Option<PullRequestSecretState> {
         Some(self.0.state.into())
     }
 
-    /// Why it is no further.
+    /// Why it waits.
     async fn message(&self, ctx: &Context<'_>) -> Nullable<String> {
         nullable(async {
             if self.0.message.is_some() || !self.0.state.is_due() {
@@ -78,16 +78,16 @@ impl PullRequestSecret {
         .await
     }
 
-    /// When something of it last changed.
+    /// When it last changed.
     async fn updated_at(&self) -> Option<DateTime<Utc>> {
         Some(self.0.updated_at)
     }
 }
 
-/// A value of a Secret: its name, never it itself.
+/// The name of a Secret's value, without the value.
 pub(crate) struct PullRequestSecretEntry(PrSecretValue);
 
-/// A value of a Secret: its name, never it itself.
+/// The name of a Secret's value, without the value.
 #[Object]
 impl PullRequestSecretEntry {
     /// Its name.
@@ -100,7 +100,7 @@ impl PullRequestSecretEntry {
         Some(self.0.generated)
     }
 
-    /// It stays as it is in the Secret that an upgrade changes: nobody gave it anew.
+    /// It is kept from the Secret that an upgrade changes: it was not given again.
     async fn kept(&self) -> Option<bool> {
         Some(self.0.kept)
     }

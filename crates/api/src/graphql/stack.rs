@@ -1,4 +1,4 @@
-//! Infrastructure stacks: what they are made of, and what is known of their state.
+//! Infrastructure stacks: their settings, and the metadata of their state.
 
 use async_graphql::{Context, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -35,7 +35,7 @@ use super::{
     user::User,
 };
 
-/// Infrastructure that a tool keeps, and whose state the console holds at `/v1/stacks/ID/state`.
+/// Infrastructure that a tool manages, and whose state the console holds at `/v1/stacks/ID/state`.
 pub(crate) struct InfrastructureStack(plural_core::stack::Stack);
 
 impl From<plural_core::stack::Stack> for InfrastructureStack {
@@ -46,7 +46,7 @@ impl From<plural_core::stack::Stack> for InfrastructureStack {
 
 connection!(InfrastructureStackConnection, InfrastructureStackEdge, InfrastructureStack);
 
-/// Infrastructure that a tool keeps, and whose state the console holds at `/v1/stacks/ID/state`.
+/// Infrastructure that a tool manages, and whose state the console holds at `/v1/stacks/ID/state`.
 #[Object]
 impl InfrastructureStack {
     /// Id.
@@ -59,18 +59,18 @@ impl InfrastructureStack {
         self.0.name.as_str()
     }
 
-    /// What keeps it.
+    /// Its tool.
     #[graphql(name = "type")]
     async fn kind(&self) -> StackType {
         self.0.tool.into()
     }
 
-    /// Where it belongs.
+    /// Its project.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
         nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
     }
 
-    /// In whose name its applies ask the console; absent: in nobody's.
+    /// The identity of its applies at the console's API; absent: none.
     async fn actor(&self, ctx: &Context<'_>) -> Nullable<User> {
         nullable(by_id::<plural_core::user::User, _>(ctx, self.0.spec.actor)).await
     }
@@ -85,17 +85,17 @@ impl InfrastructureStack {
         list(self.0.tags.iter().map(|(name, value)| Tag { name: name.clone(), value: value.clone() }))
     }
 
-    /// How its newest run stands that was neither a dry run nor a look for drift; absent before the first one.
+    /// Status of its newest run other than a dry run or a drift detection; absent before the first one.
     async fn status(&self) -> Option<StackStatus> {
         self.0.status.map(Into::into)
     }
 
-    /// Neither commits nor the clock nor changes of the stack make runs.
+    /// Neither commits nor the schedule nor changes of the stack start runs.
     async fn paused(&self) -> bool {
         self.0.paused
     }
 
-    /// The repository of its code; absent when you may not see it, and of a stack that has a state and no runs.
+    /// The repository of its code; absent if you may not see it, and for a stack with a state and no runs.
     async fn repository(&self, ctx: &Context<'_>) -> Nullable<GitRepository> {
         nullable(async {
             let Some(source) = &self.0.source else { return Ok(None) };
@@ -104,12 +104,12 @@ impl InfrastructureStack {
         .await
     }
 
-    /// Where in the repository.
+    /// Revision and folder in the repository.
     async fn git(&self) -> Option<GitRef> {
         self.0.source.as_ref().map(|source| source.git.clone().into())
     }
 
-    /// The cluster whose agent starts the Jobs of its runs; absent when you may not see it.
+    /// The cluster whose agent starts the Jobs of its runs; absent if you may not see it.
     async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
         nullable(async {
             let Some(source) = &self.0.source else { return Ok(None) };
@@ -118,24 +118,24 @@ impl InfrastructureStack {
         .await
     }
 
-    /// How often its code is looked at; absent: as often as the console fetches the repository.
+    /// Interval of polls of its code; absent: each fetch of the repository.
     async fn interval(&self) -> Option<String> {
         self.0.follow.interval_seconds.map(|seconds| format!("{seconds}s"))
     }
 
-    /// The connection to a git host through which its pull requests are planned; absent: each one that may touch the repository, or when you
+    /// The connection to the git host for plans of its pull requests; absent: each one that may use the repository, or if you
     /// may not see it.
     async fn connection(&self, ctx: &Context<'_>) -> Nullable<ScmConnection> {
         nullable(by_id::<plural_core::scm_connection::ScmConnection, _>(ctx, self.0.follow.connection_id))
             .await
     }
 
-    /// The commit that was applied last.
+    /// The last applied commit.
     async fn sha(&self) -> Option<&str> {
         self.0.sha.as_deref()
     }
 
-    /// When a run last applied all of it.
+    /// When a run last succeeded in applying it.
     async fn last_successful_at(&self) -> Option<DateTime<Utc>> {
         self.0.last_successful_at
     }
@@ -145,57 +145,57 @@ impl InfrastructureStack {
         self.0.source_error.as_deref()
     }
 
-    /// Since when it is to be destroyed and deleted.
+    /// Since when it is being destroyed and deleted.
     async fn deleted_at(&self) -> Option<DateTime<Utc>> {
         self.0.deleted_at
     }
 
-    /// Who last changed what it is made of.
+    /// Who last changed its inputs.
     async fn changed_by(&self, ctx: &Context<'_>) -> Nullable<User> {
         nullable(by_id::<plural_core::user::User, _>(ctx, self.0.changed_by)).await
     }
 
-    /// A plan with changes waits for people.
+    /// A plan with changes waits for approval.
     async fn approval(&self) -> Option<bool> {
         Some(self.0.spec.approval.required)
     }
 
-    /// How many people have to agree to a plan.
+    /// How many people have to approve a plan.
     async fn required_approvals(&self) -> i32 {
         counted(self.0.spec.approval.approvers.max(1).into())
     }
 
-    /// Whoever started a run, last changed the stack, or wrote, committed or merged code that the run applies is none of them.
+    /// Whoever started a run, last changed the stack, or wrote, committed or merged code of the run may not approve it.
     async fn forbid_self_approval(&self) -> bool {
         self.0.spec.approval.forbid_self
     }
 
-    /// A plan that waits and its approvals end after this time; absent: never.
+    /// A waiting plan and its approvals expire after this time; absent: never.
     async fn approval_expiry(&self) -> Option<String> {
         time(self.0.spec.approval.expires_seconds)
     }
 
-    /// Where plans wait for approval, commands that somebody runs on demand wait, too, all of them.
+    /// If plans wait for approval, all commands that users run on demand wait as well.
     async fn command_approval(&self) -> bool {
         self.0.spec.approval.commands
     }
 
-    /// Commands of a run that take longer than this are ended; absent: after one hour.
+    /// Time limit of a run's commands; absent: one hour.
     async fn timeout(&self) -> Option<String> {
         time(self.0.spec.timeout_seconds)
     }
 
-    /// The console keeps the state of the tool, and gives each run the address of it.
+    /// The console holds the state of the tool, and gives its address to each run.
     async fn manage_state(&self) -> Option<bool> {
         Some(self.0.spec.manage_state)
     }
 
-    /// Folder below that of `git` in which the tool runs.
+    /// Working folder of the tool, below the folder of `git`.
     async fn workdir(&self) -> Option<&str> {
         Some(self.0.spec.workdir.as_str()).filter(|folder| !folder.is_empty())
     }
 
-    /// Given to the tool in its own way.
+    /// Variables for the tool, passed in its own way.
     async fn variables(&self) -> Option<Map> {
         Some(Map(self.0.spec.variables.clone()))
     }
@@ -205,7 +205,7 @@ impl InfrastructureStack {
         self.0.spec.configuration.clone().into()
     }
 
-    /// The Kubernetes Job of a run, as far as the stack itself says it: the rest its project says, and the installation.
+    /// The stack's own settings of a run's Kubernetes Job: the rest comes from its project and the installation.
     async fn job_spec(&self) -> Option<JobGateSpec> {
         Some(self.0.spec.job.clone().into())
     }
@@ -220,13 +220,13 @@ impl InfrastructureStack {
         list(self.0.spec.delete_commands.iter().cloned().map(CustomRunStep::from))
     }
 
-    /// What gives a `CUSTOM` stack its commands, in place of its own.
+    /// The definition that a `CUSTOM` stack takes its commands from, instead of its own.
     async fn definition(&self, ctx: &Context<'_>) -> Nullable<StackDefinition> {
         nullable(by_id::<plural_core::stack_definition::StackDefinition, _>(ctx, self.0.spec.definition_id))
             .await
     }
 
-    /// Files of its runs, without what is in them.
+    /// Files of its runs, without their content.
     async fn files(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackFile>>> {
         nullable(async {
             let request = request(ctx);
@@ -237,7 +237,7 @@ impl InfrastructureStack {
         .await
     }
 
-    /// Variables of the environment of its runs; the values of secret ones are empty.
+    /// Environment variables of its runs; the values of secret ones are empty.
     async fn environment(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackEnvironment>>> {
         nullable(async {
             let request = request(ctx);
@@ -248,12 +248,12 @@ impl InfrastructureStack {
         .await
     }
 
-    /// What it gives to others. Values that the tool calls sensitive are for those who may read the state.
+    /// Its outputs. Values that the tool marks as sensitive are for users who may read the state.
     async fn output(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackOutput>>> {
         nullable(outputs(ctx, self.0.id)).await
     }
 
-    /// What its state holds, without values; absent before the first one.
+    /// The content of its state, without values; absent before the first one.
     async fn state(&self, ctx: &Context<'_>) -> Nullable<StackState> {
         nullable(async {
             if self.0.state.is_none() {
@@ -271,7 +271,7 @@ impl InfrastructureStack {
         limited(ctx, self.0.spec.dependencies.iter().cloned().map(StackDependency::from))
     }
 
-    /// The stacks that depend on it by themselves, as far as you may see them.
+    /// The stacks that depend on it directly, as far as you may see them.
     async fn dependents(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<InfrastructureStack>>> {
         nullable(dependents(ctx, self.0.id)).await
     }
@@ -296,32 +296,32 @@ impl InfrastructureStack {
         .await
     }
 
-    /// When the clock makes runs; absent where it makes none.
+    /// The schedule of its runs; absent if there is none.
     async fn cron(&self) -> Option<StackCron> {
         self.0.spec.cron.clone().map(|cron| StackCron::of(cron, &self.0.watch))
     }
 
-    /// How it is looked at for drift; absent where only somebody who asks looks.
+    /// The settings of its drift detection; absent if it only runs on request.
     async fn drift_schedule(&self) -> Option<StackDriftSchedule> {
         self.0.spec.drift.clone().map(|drift| StackDriftSchedule::of(drift, &self.0.watch))
     }
 
-    /// How it stands by what the last look for drift found.
+    /// Its drift status, as of the last detection.
     async fn drift_status(&self) -> StackDriftStatus {
         self.0.watch.status().into()
     }
 
-    /// Since when resources are found that something other than its tool changed; absent where there are none.
+    /// Since when drift is found; absent if there is none.
     async fn drifted_at(&self) -> Option<DateTime<Utc>> {
         self.0.watch.drifted_at
     }
 
-    /// What is told of the looks for drift; absent before the first one.
+    /// The results of its drift detection; absent before the first one.
     async fn drift_check(&self) -> Option<StackDriftCheck> {
         self.0.watch.drift.clone().map(StackDriftCheck::from)
     }
 
-    /// The resources that something other than its tool changed, as the last good look found them.
+    /// The resources that something other than its tool changed, as of the last successful detection.
     async fn drift(
         &self,
         ctx: &Context<'_>,
@@ -339,7 +339,7 @@ impl InfrastructureStack {
         .await
     }
 
-    /// The open pull requests that reach it, oldest first.
+    /// The open pull requests that affect it, oldest first.
     async fn pull_requests(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackPullRequest>>> {
         nullable(async {
             let request = request(ctx);
@@ -349,22 +349,22 @@ impl InfrastructureStack {
         .await
     }
 
-    /// What checks its plans, besides the rules of its project; absent where nothing else does.
+    /// The policy that checks its plans, besides the rules of its project; absent if there is none.
     async fn policy_engine(&self) -> Option<PolicyEngine> {
         self.0.spec.policy.clone().map(PolicyEngine::from)
     }
 
-    /// Who holds its state, if anybody does.
+    /// The lock of its state, if any.
     async fn lock(&self) -> Option<StackLock> {
         self.0.lock.clone().map(StackLock::from)
     }
 
-    /// The version of its state that counts; absent before the first one.
+    /// The current version of its state; absent before the first one.
     async fn state_version(&self) -> Option<StackStateVersion> {
         self.0.state.clone().map(StackStateVersion::from)
     }
 
-    /// The versions of its state that are kept, rejected ones too, newest first.
+    /// The stored versions of its state, including rejected ones, newest first.
     async fn state_versions(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackStateVersion>>> {
         nullable(async {
             let request = request(ctx);
@@ -384,12 +384,12 @@ impl InfrastructureStack {
         nullable(bindings_of(ctx, self.0.id.into(), Role::Write)).await
     }
 
-    /// When it was made.
+    /// When it was created.
     async fn inserted_at(&self) -> Option<DateTime<Utc>> {
         Some(self.0.created_at)
     }
 
-    /// When it was last changed; its state changes without this.
+    /// When it was last changed; a new state does not count.
     async fn updated_at(&self) -> Option<DateTime<Utc>> {
         Some(self.0.updated_at)
     }
@@ -398,20 +398,20 @@ impl InfrastructureStack {
 /// A file of the runs of a stack.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct StackFile {
-    /// Where it is written.
+    /// Its path.
     path: String,
     /// Always empty: only runs read it.
     content: String,
 }
 
-/// A variable of the environment of the runs of a stack.
+/// An environment variable of the runs of a stack.
 #[derive(SimpleObject)]
 pub(crate) struct StackEnvironment {
     /// Name.
     name: String,
-    /// Value; empty of a secret one.
+    /// Value; empty if it is secret.
     value: String,
-    /// The value is hidden wherever a run prints it.
+    /// The value is masked in the output of runs.
     secret: Option<bool>,
 }
 
@@ -422,16 +422,16 @@ impl From<InputVariable> for StackEnvironment {
     }
 }
 
-/// What a stack gives to others.
+/// An output of a stack.
 #[derive(SimpleObject)]
 pub(crate) struct StackOutput {
     /// Name.
     name: String,
-    /// A text as it is, anything else as JSON; empty where you may not see it.
+    /// A text as it is, anything else as JSON; empty if you may not see it.
     value: String,
-    /// The value as JSON; absent where you may not see it.
+    /// The value as JSON; absent if you may not see it.
     json: Option<String>,
-    /// The tool says that it is sensitive.
+    /// The tool marks it as sensitive.
     secret: Option<bool>,
 }
 
@@ -448,7 +448,7 @@ impl From<plural_core::stack_run::StackOutput> for StackOutput {
     }
 }
 
-/// What a stack gives to others.
+/// The outputs of a stack.
 pub(super) async fn outputs(
     ctx: &Context<'_>,
     stack: plural_core::ids::StackId,
@@ -458,7 +458,7 @@ pub(super) async fn outputs(
     Ok(limited(ctx, found.into_iter().map(StackOutput::from)))
 }
 
-/// A time as it is given; absent when it is none.
+/// Parses a time; absent if it is invalid.
 fn time(seconds: u64) -> Option<String> {
     (seconds > 0).then(|| format!("{seconds}s"))
 }
@@ -489,7 +489,7 @@ pub(crate) struct StackMutation;
 /// Changing stacks.
 #[Object]
 impl StackMutation {
-    /// Makes a stack. Bindings of its own need admin access to its project.
+    /// Creates a stack. Bindings of its own need admin access to its project.
     async fn create_stack(
         &self,
         ctx: &Context<'_>,
@@ -503,7 +503,7 @@ impl StackMutation {
         .await
     }
 
-    /// Changes a stack: what is absent stays as it is. Its bindings need admin access to it.
+    /// Updates a stack: what is absent stays as it is. Its bindings need admin access to it.
     async fn update_stack(
         &self,
         ctx: &Context<'_>,
@@ -526,9 +526,9 @@ impl StackMutation {
         .await
     }
 
-    /// Deletes a stack, for its administrators. One with a source and resources is destroyed first: a run plans that, waits for
-    /// approval where the stack asks for it, and the stack goes when the run has done it. One without a source is forgotten, as
-    /// `detachStack` does.
+    /// Deletes a stack, for its administrators. A stack with a source and resources is destroyed first: a run plans that, waits for
+    /// approval if the stack requires it, and the stack is deleted when the run has succeeded. A stack without a source is forgotten, like
+    /// with `detachStack`.
     async fn delete_stack(
         &self,
         ctx: &Context<'_>,
@@ -552,8 +552,8 @@ impl StackMutation {
         .await
     }
 
-    /// Deletes a stack with all versions of its state, for its administrators, and destroys nothing: nothing knows any more of what
-    /// its state knows of.
+    /// Deletes a stack with all versions of its state, for its administrators, and destroys nothing: nothing manages its resources
+    /// any more.
     async fn detach_stack(
         &self,
         ctx: &Context<'_>,
@@ -577,7 +577,7 @@ impl StackMutation {
         .await
     }
 
-    /// Takes a stack's deletion back, as long as its destruction has not begun.
+    /// Reverts the deletion of a stack, if its destruction has not begun.
     async fn restore_stack(
         &self,
         ctx: &Context<'_>,
@@ -592,7 +592,7 @@ impl StackMutation {
     }
 }
 
-/// What becomes of what needs a stack that goes.
+/// How a deletion treats the dependents of a stack.
 fn left(leave_dependents: Option<bool>) -> Dependents {
     if leave_dependents == Some(true) { Dependents::Leave } else { Dependents::Refuse }
 }

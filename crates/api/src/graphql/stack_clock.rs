@@ -1,4 +1,4 @@
-//! When the clock makes runs of a stack and looks for drift, and what it found.
+//! Schedules of a stack's runs and of its drift detection, and the drift that was found.
 
 use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -21,53 +21,53 @@ use super::{
     },
 };
 
-/// When the clock makes runs of a stack. Given, it takes the place of the one before.
+/// The schedule of a stack's runs. Replaces the previous one.
 #[derive(Debug, InputObject)]
 pub(crate) struct StackCronAttributes {
-    /// In cron's five fields. An empty text ends the schedule.
+    /// In cron's five fields. An empty text removes the schedule.
     crontab: String,
     /// IANA name of its time zone; absent: UTC.
     time_zone: Option<String>,
-    /// A plan that a run of this schedule makes needs no approval. Only those who may approve set it, and, while it is set, change
-    /// what the stack is made of.
+    /// A plan of a run of this schedule needs no approval. Only users who may approve can set it, and, while it is set, change
+    /// the inputs of the stack.
     auto_approve: Option<bool>,
-    /// Settings of the tool that runs of this schedule have in the place of the stack's own.
+    /// Settings of the tool for runs of this schedule, which override the stack's own.
     overrides: Option<StackOverridesAttributes>,
-    /// Makes no difference: every run is made of the newest commit.
+    /// No effect: every run uses the newest commit.
     track_ref: Option<bool>,
 }
 
-/// Settings of a tool for some runs. What is absent is as the stack has it.
+/// Settings of a tool for some runs. For what is absent, the stack's own settings apply.
 #[derive(Debug, InputObject)]
 pub(crate) struct StackOverridesAttributes {
-    /// Of Terraform and OpenTofu.
+    /// For Terraform and OpenTofu.
     terraform: Option<TerraformConfigurationAttributes>,
-    /// Of Terragrunt.
+    /// For Terragrunt.
     terragrunt: Option<TerragruntConfigurationAttributes>,
-    /// Of Pulumi.
+    /// For Pulumi.
     pulumi: Option<PulumiConfigurationAttributes>,
 }
 
-/// How a stack is looked at for drift. What is absent stays as it is.
+/// The settings of a stack's drift detection. What is absent stays as it is.
 #[derive(Debug, InputObject)]
 pub(crate) struct StackDriftAttributes {
-    /// When the clock looks, in cron's five fields. An empty text ends the schedule.
+    /// Its schedule, in cron's five fields. An empty text removes the schedule.
     crontab: Option<String>,
     /// IANA name of its time zone; an empty text: UTC.
     time_zone: Option<String>,
-    /// The commands of a `CUSTOM` stack that look. They print a line `drift: updated ADDRESS` or `drift: deleted ADDRESS` for each
-    /// resource that drifted. Replaces the list.
+    /// The detection commands of a `CUSTOM` stack. They print a line `drift: updated ADDRESS` or `drift: deleted ADDRESS` for each
+    /// drifted resource. Replaces the list.
     commands: List<CustomStepAttributes>,
 }
 
-/// Both schedules of a stack as they are given.
+/// Both schedules of a stack in the input.
 pub(crate) struct ClockAttributes {
     pub(crate) cron: Option<StackCronAttributes>,
     pub(crate) drift: Option<StackDriftAttributes>,
 }
 
 impl ClockAttributes {
-    /// The document with what is given.
+    /// The document with the input merged in.
     pub(crate) fn over(self, mut spec: StackSpec) -> Result<StackSpec> {
         let Self { cron, drift } = self;
         if let Some(cron) = cron {
@@ -120,31 +120,31 @@ impl StackOverridesAttributes {
     }
 }
 
-/// When the clock makes runs of a stack.
+/// The schedule of a stack's runs.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct StackCron {
     /// In cron's five fields.
     crontab: String,
     /// IANA name of its time zone; absent: UTC.
     time_zone: Option<String>,
-    /// A plan that a run of this schedule makes needs no approval.
+    /// A plan of a run of this schedule needs no approval.
     auto_approve: bool,
-    /// Settings of the tool that runs of this schedule have in the place of the stack's own.
+    /// Settings of the tool for runs of this schedule, which override the stack's own.
     overrides: StackOverrides,
-    /// When the next run is made.
+    /// When the next run starts.
     next_at: Option<DateTime<Utc>>,
-    /// Why no run was made when it was last time for one, if none was.
+    /// Why no run started when one was last due, if none did.
     error: Option<String>,
 }
 
 /// Settings of a tool for some runs.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct StackOverrides {
-    /// Of Terraform and OpenTofu.
+    /// For Terraform and OpenTofu.
     terraform: Option<TerraformConfiguration>,
-    /// Of Terragrunt.
+    /// For Terragrunt.
     terragrunt: Option<TerragruntConfiguration>,
-    /// Of Pulumi.
+    /// For Pulumi.
     pulumi: Option<PulumiConfiguration>,
 }
 
@@ -167,16 +167,16 @@ impl StackCron {
     }
 }
 
-/// How a stack is looked at for drift.
+/// The settings of a stack's drift detection.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct StackDriftSchedule {
-    /// When the clock looks, in cron's five fields; absent: only when somebody asks.
+    /// Its schedule, in cron's five fields; absent: only on request.
     crontab: Option<String>,
     /// IANA name of its time zone; absent: UTC.
     time_zone: Option<String>,
-    /// The commands of a `CUSTOM` stack that look.
+    /// The detection commands of a `CUSTOM` stack.
     commands: List<CustomRunStep>,
-    /// When the clock looks next.
+    /// When the next detection is due.
     next_at: Option<DateTime<Utc>>,
 }
 
@@ -188,40 +188,40 @@ impl StackDriftSchedule {
     }
 }
 
-/// How a stack stands by what the last look for drift found.
+/// The drift status of a stack, as of the last detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::stack_drift::DriftStatus")]
 pub(crate) enum StackDriftStatus {
-    /// Nobody has looked yet.
+    /// There was no detection yet.
     Unchecked,
-    /// There is what the tool knows.
+    /// Reality matches the state.
     InSync,
     /// Something else changed resources.
     Drifted,
 }
 
-/// What happened to a resource that drifted.
+/// What happened to a drifted resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::stack_drift::DriftAction")]
 pub(crate) enum StackDriftAction {
-    /// It is another one than the tool knows.
+    /// It differs from the state.
     Updated,
-    /// It is gone.
+    /// It was deleted.
     Deleted,
 }
 
-/// What is told of a stack's looks for drift. One that failed leaves what the last good one found.
+/// The results of a stack's drift detection. A failed one leaves the findings of the last successful one.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct StackDriftCheck {
-    /// When the last good look ended.
+    /// When the last successful detection ended.
     checked_at: Option<DateTime<Utc>>,
     /// The number of its run.
     run_number: Option<i32>,
-    /// Resources that it found, all of them.
+    /// Number of all resources that it found.
     count: i32,
-    /// Those of them that are not listed, because there are too many.
+    /// Number of those that are not listed, because there are too many.
     left_out: i32,
-    /// Why the newest look failed; absent where it was a good one.
+    /// Why the newest detection failed; absent if it succeeded.
     error: Option<String>,
     /// When it failed.
     failed_at: Option<DateTime<Utc>>,
@@ -261,7 +261,7 @@ impl StackDriftedResource {
 /// A resource of a stack that something other than its tool changed.
 #[Object]
 impl StackDriftedResource {
-    /// Id. It stays as long as each look finds the address.
+    /// Id. It stays as long as each detection finds the address.
     async fn id(&self) -> ID {
         self.0.id.to_string().into()
     }
@@ -277,7 +277,7 @@ impl StackDriftedResource {
         &self.resource().kind
     }
 
-    /// What of the tool keeps it.
+    /// Its provider.
     async fn provider(&self) -> &str {
         &self.resource().provider
     }
@@ -287,49 +287,49 @@ impl StackDriftedResource {
         self.resource().action.into()
     }
 
-    /// What of it differs; nothing of one that is gone, and of tools that do not tell.
+    /// The fields that differ; empty if it was deleted, and for tools that do not report them.
     async fn fields(&self) -> List<StackDriftField> {
         list(self.resource().fields.iter().cloned().map(StackDriftField::from))
     }
 
-    /// Further fields that differ, or changes that the tool counts and does not name.
+    /// Number of further fields that differ, or of changes that the tool counts without naming them.
     async fn left_out(&self) -> i32 {
         counted(self.resource().left_out)
     }
 
-    /// The number of the run that found it last.
+    /// The number of the last run that found it.
     async fn run_number(&self) -> i32 {
         counted(self.0.run)
     }
 
-    /// The id of that run. Old runs are forgotten.
+    /// The id of that run. Old runs are pruned.
     async fn run_id(&self) -> ID {
         self.0.run_id.to_string().into()
     }
 
-    /// When it was found first, since when each look found it.
+    /// When it was first found; each detection since has found it.
     async fn first_seen_at(&self) -> DateTime<Utc> {
         self.0.first_seen_at
     }
 
-    /// When it was found last.
+    /// When it was last found.
     async fn last_seen_at(&self) -> DateTime<Utc> {
         self.0.last_seen_at
     }
 }
 
-/// A field of a resource that drifted.
+/// A field of a drifted resource.
 #[derive(SimpleObject)]
 pub(crate) struct StackDriftField {
-    /// Where in the resource: `tags.team`, `rule[0].port`.
+    /// Its path in the resource: `tags.team`, `rule[0].port`.
     path: String,
-    /// What the tool knows, as JSON; absent where it knows of nothing there, and where it is sensitive.
+    /// The value in the state, as JSON; absent if there is none, and if it is sensitive.
     before: Option<String>,
-    /// What there is.
+    /// The actual value.
     after: Option<String>,
-    /// One of the two is sensitive, so that neither is kept.
+    /// One of the two is sensitive, so both are left out.
     sensitive: bool,
-    /// One of the two is longer than what is kept of it.
+    /// One of the two was cut.
     cut: bool,
 }
 
@@ -340,14 +340,14 @@ impl From<DriftField> for StackDriftField {
     }
 }
 
-/// Looking for drift.
+/// Drift detection.
 #[derive(Default)]
 pub(crate) struct StackClockMutation;
 
-/// Looking for drift.
+/// Drift detection.
 #[Object]
 impl StackClockMutation {
-    /// Looks for drift of a stack now: makes a run that changes nothing, waits for nobody, and says what something other than the
+    /// Starts a drift detection of a stack: a run that changes nothing, needs no approval, and reports what something other than the
     /// stack's tool changed.
     async fn check_stack_drift(
         &self,

@@ -16,7 +16,7 @@ use super::{
     stack_spec_input::{CustomStepAttributes, StackConfigurationAttributes, steps},
 };
 
-/// Named steps and an image that `CUSTOM` stacks use in place of commands of their own.
+/// Named steps and an image that `CUSTOM` stacks use instead of their own commands.
 pub(crate) struct StackDefinition(Core);
 
 impl From<Core> for StackDefinition {
@@ -27,7 +27,7 @@ impl From<Core> for StackDefinition {
 
 connection!(StackDefinitionConnection, StackDefinitionEdge, StackDefinition);
 
-/// Named steps and an image that `CUSTOM` stacks use in place of commands of their own.
+/// Named steps and an image that `CUSTOM` stacks use instead of their own commands.
 #[Object]
 impl StackDefinition {
     /// Id.
@@ -45,7 +45,7 @@ impl StackDefinition {
         self.0.description.as_deref()
     }
 
-    /// What its stacks are run with, where they say nothing else.
+    /// Settings of its stacks that have no setting of their own.
     async fn configuration(&self) -> StackConfiguration {
         self.0.configuration.clone().into()
     }
@@ -60,7 +60,7 @@ impl StackDefinition {
         list(self.0.delete_steps.iter().cloned().map(CustomRunStep::from))
     }
 
-    /// When it was made.
+    /// When it was created.
     async fn inserted_at(&self) -> Option<DateTime<Utc>> {
         Some(self.0.created_at)
     }
@@ -71,7 +71,7 @@ impl StackDefinition {
     }
 }
 
-/// What a definition of stacks is: all of it, also in an update.
+/// All settings of a definition, also in an update.
 #[derive(Debug, InputObject)]
 pub(crate) struct StackDefinitionAttributes {
     /// Unique name.
@@ -82,12 +82,12 @@ pub(crate) struct StackDefinitionAttributes {
     steps: List<CustomStepAttributes>,
     /// The commands that undo them.
     delete_steps: List<CustomStepAttributes>,
-    /// What its stacks are run with: image, version, tag and hooks.
+    /// Image, version, tag and hooks of its stacks.
     configuration: Option<StackConfigurationAttributes>,
 }
 
 impl StackDefinitionAttributes {
-    /// What it is to be. Commands that do not say whether they wait for people do as they did in `was`.
+    /// The new settings. Commands that do not say whether they wait for approval keep the setting in `was`.
     fn parse(self, was: Option<&Core>) -> plural_core::Result<NewStackDefinition> {
         let Self { name, description, steps: given, delete_steps, configuration: settings } = self;
         let mut configuration = CoreConfiguration::default();
@@ -104,7 +104,7 @@ impl StackDefinitionAttributes {
     }
 }
 
-/// Commands with the stage that they have when none is given: whoever sends back what was read changes nothing.
+/// Commands with their default stage filled in: sending back what was read changes nothing.
 fn staged(steps: Option<Vec<StackCommand>>) -> Vec<StackCommand> {
     let mut steps = steps.unwrap_or_default();
     for step in &mut steps {
@@ -152,7 +152,7 @@ pub(crate) struct StackDefinitionMutation;
 /// Changing definitions of stacks.
 #[Object]
 impl StackDefinitionMutation {
-    /// Makes a definition of stacks.
+    /// Creates a definition of stacks.
     async fn create_stack_definition(
         &self,
         ctx: &Context<'_>,
@@ -167,7 +167,7 @@ impl StackDefinitionMutation {
         .await
     }
 
-    /// Replaces what a definition is. Its stacks that are not paused plan again.
+    /// Replaces the settings of a definition. Its stacks that are not paused plan again.
     async fn update_stack_definition(
         &self,
         ctx: &Context<'_>,
@@ -190,7 +190,7 @@ impl StackDefinitionMutation {
         .await
     }
 
-    /// Deletes a definition that no stack names.
+    /// Deletes a definition that no stack uses.
     async fn delete_stack_definition(
         &self,
         ctx: &Context<'_>,

@@ -1,4 +1,4 @@
-//! What stacks take from each other.
+//! Dependencies between stacks.
 
 use async_graphql::{Context, ID, InputObject, Object, SimpleObject};
 use plural_core::Result;
@@ -12,12 +12,12 @@ use super::{
     stack::InfrastructureStack,
 };
 
-/// A stack that another one depends on, and what it takes from it.
+/// A stack that another one depends on, and the outputs that it takes from it.
 #[derive(Debug, InputObject)]
 pub(crate) struct StackDependencyAttributes {
     /// The stack.
     stack_id: ID,
-    /// What is taken from it. Nothing: only the order counts.
+    /// The outputs. Empty: only the order counts.
     outputs: List<StackOutputReferenceAttributes>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct StackOutputReferenceAttributes {
     variable: String,
 }
 
-/// What is given, over what there was: who saved what stays is known.
+/// The input merged with the current dependencies: the recorded rights of unchanged ones stay.
 pub(super) fn dependencies(
     list: List<StackDependencyAttributes>,
     was: &[plural_core::stack_dependency::StackDependency],
@@ -50,7 +50,7 @@ pub(super) fn dependencies(
     Ok(Some(all))
 }
 
-/// A stack that another one depends on, and what it takes from it.
+/// A stack that another one depends on, and the outputs that it takes from it.
 pub(crate) struct StackDependency(plural_core::stack_dependency::StackDependency);
 
 impl From<plural_core::stack_dependency::StackDependency> for StackDependency {
@@ -59,7 +59,7 @@ impl From<plural_core::stack_dependency::StackDependency> for StackDependency {
     }
 }
 
-/// A stack that another one depends on, and what it takes from it.
+/// A stack that another one depends on, and the outputs that it takes from it.
 #[Object]
 impl StackDependency {
     /// Its id.
@@ -67,12 +67,12 @@ impl StackDependency {
         self.0.stack_id.to_string().into()
     }
 
-    /// The stack; absent when you may not see it.
+    /// The stack; absent if you may not see it.
     async fn stack(&self, ctx: &Context<'_>) -> Nullable<InfrastructureStack> {
         nullable(by_id::<plural_core::stack::Stack, _>(ctx, self.0.stack_id)).await
     }
 
-    /// What is taken from it.
+    /// The outputs.
     async fn outputs(&self, ctx: &Context<'_>) -> List<StackOutputReference> {
         limited(ctx, self.0.outputs.iter().cloned().map(StackOutputReference::from))
     }
@@ -94,12 +94,12 @@ impl From<plural_core::stack_dependency::OutputReference> for StackOutputReferen
     }
 }
 
-/// The stacks that depend on each other, as far as you may see them.
+/// The dependencies between stacks, as far as you may see them.
 #[derive(SimpleObject)]
 pub(crate) struct StackGraph {
-    /// The stacks; those that others depend on first.
+    /// The stacks, dependencies first.
     stacks: List<InfrastructureStack>,
-    /// Which depends on which.
+    /// The dependencies.
     edges: List<StackGraphEdge>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct StackGraphEdge {
     upstream_id: ID,
 }
 
-/// The stacks that depend on one by themselves.
+/// The direct dependents of a stack.
 pub(super) async fn dependents(
     ctx: &Context<'_>,
     stack: StackId,
@@ -129,7 +129,7 @@ pub(crate) struct StackDependencyQuery;
 /// Reading the graph of stacks.
 #[Object]
 impl StackDependencyQuery {
-    /// The stacks that depend on each other, as far as you may see them. Stacks that are alone are not part of it.
+    /// The dependencies between stacks, as far as you may see them. Stacks without any are left out.
     async fn stack_graph(&self, ctx: &Context<'_>) -> Nullable<StackGraph> {
         nullable(async {
             let request = request(ctx);

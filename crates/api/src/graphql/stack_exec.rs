@@ -1,4 +1,4 @@
-//! Runs of commands that somebody gives.
+//! Runs of commands that a user gives.
 
 use async_graphql::{Context, ID, InputObject, Object};
 use plural_core::stack_exec::ExecCommand;
@@ -9,16 +9,16 @@ use super::{
     stack_run::StackRun,
 };
 
-/// A command that somebody runs on demand. No shell reads it.
+/// A command that a user runs on demand. It does not go through a shell.
 #[derive(Debug, InputObject)]
 pub(crate) struct CommandAttributes {
     /// Program.
     cmd: String,
     /// Its arguments.
     args: List<String>,
-    /// Folder below the one in which the tool runs.
+    /// Folder below the tool's working folder.
     dir: Option<String>,
-    /// It waits for approval where the stack asks for that, and runs with the rights to apply then.
+    /// It waits for approval if the stack requires that, and then runs with the rights to apply.
     approve: Option<bool>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct StackExecMutation;
 /// Running commands in the environment of stacks.
 #[Object]
 impl StackExecMutation {
-    /// Runs commands of your own in the environment of a stack. Needs the action `stack-exec` on it.
+    /// Runs your own commands in the environment of a stack. Needs the action `stack-exec` on it.
     async fn create_on_demand_run(
         &self,
         ctx: &Context<'_>,

@@ -1,4 +1,4 @@
-//! Stacks: which of them, and how many have which tag.
+//! Lists of stacks, and the number of stacks per tag.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,12 @@ use super::{
     stack::InfrastructureStackConnection,
 };
 
-/// How many stacks have a tag.
+/// Number of stacks with a tag.
 #[derive(SimpleObject)]
 pub(crate) struct StackTagCount {
     /// The tag.
     tag: Tag,
-    /// How many.
+    /// Number of stacks.
     count: i32,
 }
 
@@ -32,7 +32,7 @@ impl From<TagCount> for StackTagCount {
     }
 }
 
-/// Which stacks, as the arguments of a query say it.
+/// The filter in the arguments of a query.
 struct Chosen {
     project_id: Option<ID>,
     q: Option<String>,
@@ -84,8 +84,8 @@ impl StackListQuery {
         page_of::<plural_core::stack::Stack, _>(ctx, filter, page_args(after, first, before, last)).await
     }
 
-    /// How many of the stacks that you may see have each tag: the hundred that most of them have, the first first. A stack has several: what
-    /// the arguments say of tags holds here, too.
+    /// Number of stacks per tag, among those that you may see: the hundred most frequent tags, most frequent first. A stack can have
+    /// several tags: the tags in the arguments count here, too.
     async fn stack_tags(
         &self,
         ctx: &Context<'_>,

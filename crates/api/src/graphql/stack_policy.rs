@@ -1,4 +1,4 @@
-//! Policy of stacks, and what was found of the plans of their runs.
+//! Policies of stacks, and the findings of the plans of their runs.
 
 use async_graphql::{Enum, ID, InputObject, SimpleObject};
 use plural_core::ids::StackRunId;
@@ -15,22 +15,22 @@ use super::{
     service_input::GitRefAttributes,
 };
 
-/// What checks a plan.
+/// The engine that checks a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 pub(crate) enum PolicyEngineType {
-    /// Trivy, in the image of the run; and the rules, where the policy names any.
+    /// Trivy, in the image of the run; and the rules, if the policy has any.
     Trivy,
     /// The console, by rules in Rego.
     Rego,
-    /// Nothing: takes the policy of a stack away.
+    /// None: removes the policy of a stack.
     None,
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::stack_policy_rules::Severity")]
 pub(crate) enum VulnSeverity {
-    /// Nobody says.
+    /// Not rated.
     Unknown,
     /// Low.
     Low,
@@ -40,23 +40,23 @@ pub(crate) enum VulnSeverity {
     High,
     /// Critical.
     Critical,
-    /// Harmless.
+    /// None.
     None,
 }
 
-/// What checks the plans of a stack, besides the rules of its project.
+/// The policy that checks the plans of a stack, besides the rules of its project.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct PolicyEngine {
-    /// What checks them.
+    /// The engine.
     #[graphql(name = "type")]
     kind: PolicyEngineType,
-    /// Findings that are worse refuse a plan; absent: all that deny do.
+    /// Findings that are more severe refuse a plan; absent: all findings that deny do.
     max_severity: Option<VulnSeverity>,
     /// The stack's own repository has rules in `.plural/policies`.
     custom_policies: Option<bool>,
     /// A repository with rules.
     repository_id: Option<ID>,
-    /// What of that repository.
+    /// Revision and folder of the rules.
     git: Option<GitRef>,
 }
 
@@ -76,24 +76,24 @@ impl From<StackPolicy> for PolicyEngine {
     }
 }
 
-/// What checks the plans of a stack. Replaces the one before as a whole.
+/// The policy that checks the plans of a stack. Replaces the previous one as a whole.
 #[derive(Debug, InputObject)]
 pub(crate) struct PolicyEngineAttributes {
-    /// What checks them.
+    /// The engine.
     #[graphql(name = "type")]
     kind: PolicyEngineType,
     /// The stack's own repository has rules in `.plural/policies`.
     custom_policies: Option<bool>,
-    /// Findings that are worse refuse a plan; absent: all that deny do.
+    /// Findings that are more severe refuse a plan; absent: all findings that deny do.
     max_severity: Option<VulnSeverity>,
     /// A repository with rules; together with `git`.
     repository_id: Option<ID>,
-    /// What of that repository.
+    /// Revision and folder of the rules.
     git: Option<GitRefAttributes>,
 }
 
 impl PolicyEngineAttributes {
-    /// The policy; none where it is taken away.
+    /// The policy; `None` if it is removed.
     pub(crate) fn parse(self) -> Result<Option<StackPolicy>> {
         let Self { kind, custom_policies, max_severity, repository_id, git } = self;
         let engine = match kind {
@@ -143,33 +143,33 @@ impl From<StackRuleAttributes> for RuleFile {
     }
 }
 
-/// What a plan does against a policy.
+/// A violation of a policy by a plan.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct StackPolicyViolation {
     /// Id.
     id: ID,
-    /// What it is.
+    /// What is wrong.
     title: String,
-    /// The same at length.
+    /// The same in detail.
     description: Option<String>,
     /// The rule.
     policy_id: String,
-    /// Whose rule it is: `project`, `stack`, `trivy`, or `runner` where another client's runner says so.
+    /// The source of the rule: `project`, `stack`, `trivy`, or `runner` if another client's runner reported it.
     policy_module: Option<String>,
-    /// What the rule is about.
+    /// URL of the rule's documentation.
     policy_url: Option<String>,
-    /// How bad it is.
+    /// Its severity.
     severity: VulnSeverity,
-    /// What to do.
+    /// How to fix it.
     resolution: Option<String>,
-    /// It refuses the plan; otherwise it is only to be known.
+    /// It refuses the plan; otherwise it is a warning.
     refuses: bool,
     /// Where it is.
     causes: List<StackViolationCause>,
 }
 
 impl StackPolicyViolation {
-    /// The violation at this place of those of a run.
+    /// The violation at this position among those of a run.
     pub(crate) fn of(run: StackRunId, place: usize, violation: Violation) -> Self {
         let Violation { source, refuses, finding } = violation;
         let RuleFinding { rule, resource, severity, message, warns: _, url, resolution } = finding;
@@ -195,22 +195,22 @@ impl StackPolicyViolation {
     }
 }
 
-/// What a plan would cost, as Infracost says. Amounts are decimal numbers.
+/// The cost of a plan, as Infracost estimates it. Amounts are decimal numbers.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct StackRunCost {
-    /// `USD`; empty where nobody says.
+    /// `USD`; empty if it is unknown.
     currency: String,
-    /// A month of all that there would be then.
+    /// Monthly total after the plan.
     monthly: Option<String>,
-    /// An hour of it.
+    /// Hourly total after the plan.
     hourly: Option<String>,
-    /// A month of what there was before.
+    /// Monthly total before the plan.
     past_monthly: Option<String>,
-    /// What of a month the plan changes.
+    /// Monthly change by the plan.
     diff_monthly: Option<String>,
-    /// Its resources, as far as they are kept.
+    /// Its resources, as far as they are stored.
     resources: List<StackResourceCost>,
-    /// Resources that are not kept.
+    /// Number of further resources.
     omitted: i32,
 }
 
@@ -229,7 +229,7 @@ impl From<PlanCost> for StackRunCost {
     }
 }
 
-/// What one resource would cost.
+/// The cost of one resource.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct StackResourceCost {
     /// Infracost's project.
@@ -239,9 +239,9 @@ pub(crate) struct StackResourceCost {
     /// Its type.
     #[graphql(name = "type")]
     kind: String,
-    /// A month of it.
+    /// Per month.
     monthly: Option<String>,
-    /// An hour of it.
+    /// Per hour.
     hourly: Option<String>,
 }
 
@@ -252,10 +252,10 @@ impl From<ResourceCost> for StackResourceCost {
     }
 }
 
-/// Refuses rules that a client gives without their text.
+/// Refuses rules without their text.
 ///
 /// # Errors
-/// [`Error::Invalid`], where one is empty.
+/// [`Error::Invalid`], if one is empty.
 pub(crate) fn rules_of(rules: Vec<StackRuleAttributes>) -> Result<Vec<RuleFile>> {
     let rules: Vec<RuleFile> = rules.into_iter().map(RuleFile::from).collect();
     match rules.iter().find(|rule| rule.text.trim().is_empty()) {

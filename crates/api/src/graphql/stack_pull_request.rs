@@ -1,4 +1,4 @@
-//! Pull requests that reach stacks, and their plans.
+//! Pull requests that affect stacks, and their plans.
 
 use async_graphql::{Context, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -14,19 +14,19 @@ use super::{
 /// The pull request that a run plans.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct StackRunPullRequest {
-    /// Its page.
+    /// URL of its page.
     url: String,
     /// Its title.
     title: String,
     /// The repository, as `acme/infra`.
     repository: String,
-    /// Its number there.
+    /// Its number in the repository.
     number: i32,
     /// The head commit that is planned.
     sha: String,
-    /// It comes from another repository.
+    /// It comes from a fork.
     fork: bool,
-    /// Its commit is of a fork and was not released: it is checked without anything of the stack, and not planned.
+    /// Its commit is from a fork and not released: it is checked without anything of the stack, and not planned.
     checked_only: bool,
 }
 
@@ -47,7 +47,7 @@ impl From<RunPullRequest> for StackRunPullRequest {
     }
 }
 
-/// An open pull request that reaches a stack.
+/// An open pull request that affects a stack.
 pub(crate) struct StackPullRequest(CorePullRequest);
 
 impl From<CorePullRequest> for StackPullRequest {
@@ -56,7 +56,7 @@ impl From<CorePullRequest> for StackPullRequest {
     }
 }
 
-/// An open pull request that reaches a stack.
+/// An open pull request that affects a stack.
 #[Object]
 impl StackPullRequest {
     /// Id.
@@ -64,7 +64,7 @@ impl StackPullRequest {
         self.0.id.to_string().into()
     }
 
-    /// Its page.
+    /// URL of its page.
     async fn url(&self) -> &str {
         &self.0.pull.url
     }
@@ -79,7 +79,7 @@ impl StackPullRequest {
         &self.0.pull.repository
     }
 
-    /// Its number there.
+    /// Its number in the repository.
     async fn number(&self) -> i32 {
         counted(self.0.pull.number)
     }
@@ -89,12 +89,12 @@ impl StackPullRequest {
         &self.0.pull.sha
     }
 
-    /// It comes from another repository.
+    /// It comes from a fork.
     async fn fork(&self) -> bool {
         self.0.pull.fork
     }
 
-    /// Its plan waits until somebody who may approve the stack's plans releases this commit.
+    /// Its plan waits until a user who may approve the stack's plans releases this commit.
     async fn waits_for_release(&self) -> bool {
         self.0.waits_for_release()
     }
@@ -104,12 +104,12 @@ impl StackPullRequest {
         self.0.problem.as_deref()
     }
 
-    /// Which commit was released last, and by whom.
+    /// The last released commit, and who released it.
     async fn released(&self) -> Option<StackReleasedCommit> {
         self.0.released.clone().map(StackReleasedCommit::from)
     }
 
-    /// The run of this commit; absent where there is none, or it was forgotten.
+    /// The run of this commit; absent if there is none, or it was pruned.
     async fn run(&self, ctx: &Context<'_>) -> Nullable<StackRun> {
         nullable(async {
             let Some(run) = self.0.run_id else { return Ok(None) };
@@ -124,12 +124,12 @@ impl StackPullRequest {
     }
 }
 
-/// Somebody let a commit of a fork be planned.
+/// The release of a commit of a fork.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct StackReleasedCommit {
     /// The commit.
     sha: String,
-    /// Who, as the audit log names them.
+    /// Who released it: the name in the audit log.
     by: String,
     /// When.
     at: DateTime<Utc>,
@@ -149,7 +149,7 @@ pub(crate) struct StackPullRequestMutation;
 /// Planning pull requests.
 #[Object]
 impl StackPullRequestMutation {
-    /// Plans an open pull request for a stack, at its head commit. The commit of a fork that nobody released is checked only.
+    /// Plans an open pull request for a stack, at its head commit. An unreleased commit of a fork is only checked.
     async fn plan_stack_pull_request(
         &self,
         ctx: &Context<'_>,
@@ -165,7 +165,8 @@ impl StackPullRequestMutation {
         .await
     }
 
-    /// Lets this commit of a fork be planned with what each plan of the stack has: read it before. Needs the action `approve` on the stack.
+    /// Releases this commit of a fork, to be planned with everything that plans of the stack get: read it before. Needs the action
+    /// `approve` on the stack.
     async fn release_pull_request_commit(
         &self,
         ctx: &Context<'_>,

@@ -1,4 +1,4 @@
-//! Runs of stacks: what they are, and what people decide about them.
+//! Runs of stacks, and the decisions of users about them.
 
 use std::collections::BTreeMap;
 
@@ -35,85 +35,85 @@ use super::{
     user::User,
 };
 
-/// How far a run is.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::stack_run::RunStatus")]
 pub(crate) enum StackStatus {
-    /// Its code is being put together, or another run of the stack goes first.
+    /// The console prepares its code, or another run of the stack goes first.
     Queued,
-    /// The cluster's agent is to start its Job.
+    /// The cluster's agent has to start its Job.
     Pending,
-    /// Its Job has spoken.
+    /// Its Job has reported.
     Running,
-    /// Its plan waits for people.
+    /// Its plan waits for approval.
     PendingApproval,
-    /// Done.
+    /// It succeeded.
     Successful,
-    /// It ended otherwise; its error says how.
+    /// It failed; its error has the reason.
     Failed,
-    /// A person or a later run ended it.
+    /// A user or a later run cancelled it.
     Cancelled,
 }
 
-/// What a run is to do.
+/// What a run does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::stack_run::RunKind")]
 pub(crate) enum StackRunKind {
-    /// Plan, and apply that plan.
+    /// Plans, and applies that plan.
     Apply,
-    /// Plan only: nothing is changed.
+    /// Only plans: nothing is changed.
     DryRun,
-    /// Plan the destruction of everything, and do it.
+    /// Plans the destruction of all resources, and carries it out.
     Destroy,
-    /// Compare what the tool knows with what there is: nothing is changed.
+    /// Compares the tool's state with reality: nothing is changed.
     Drift,
-    /// Run the commands that somebody gave it.
+    /// Runs commands that a user gave.
     Commands,
 }
 
-/// What the runs of a stack are of, in lists.
+/// Categories of a stack's runs, for lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::stack_run::RunGroup")]
 pub(crate) enum StackRunGroup {
-    /// The stack itself: its plans, applies and destructions.
+    /// Plans, applies and destructions of the stack itself.
     Stack,
-    /// Pull requests and previews of them: plans that nothing comes of.
+    /// Plans of pull requests and previews, which are never applied.
     PullRequest,
-    /// Looks for drift.
+    /// Drift detection.
     Drift,
-    /// Commands that somebody gave it.
+    /// Commands that a user gave.
     Commands,
 }
 
-/// Which Job of a run.
+/// The Jobs of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::stack_run::RunPhase")]
 pub(crate) enum StackRunPhase {
-    /// The one that plans.
+    /// The Job that plans.
     Plan,
-    /// The one that applies what was planned.
+    /// The Job that applies the plan.
     Apply,
 }
 
-/// What made a run.
+/// What triggered a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::stack_run::RunTrigger")]
 pub(crate) enum StackRunTrigger {
     /// A pull request.
     PullRequest,
-    /// The clock.
+    /// The schedule.
     Cron,
-    /// The stack was changed.
+    /// A change of the stack.
     Spec,
     /// A commit.
     Commit,
-    /// Another stack gives other outputs.
+    /// New outputs of another stack.
     Upstream,
-    /// A person.
+    /// A user.
     Manual,
 }
 
-/// A run of a stack: a plan, the people who agree to it, and the Job that applies that very plan.
+/// A run of a stack: a plan, its approvals, and the Job that applies that very plan.
 pub(crate) struct StackRun(plural_core::stack_run::StackRun);
 
 impl From<plural_core::stack_run::StackRun> for StackRun {
@@ -123,7 +123,7 @@ impl From<plural_core::stack_run::StackRun> for StackRun {
 }
 
 impl StackRun {
-    /// What it says, with the names of those stacks that the caller may see.
+    /// Its text, with the names of those stacks that the caller may see.
     async fn told(&self, ctx: &Context<'_>) -> async_graphql::Result<Option<String>> {
         let Some(error) = &self.0.error else { return Ok(None) };
         let mut names = BTreeMap::new();
@@ -138,7 +138,7 @@ impl StackRun {
 
 connection!(StackRunConnection, StackRunEdge, StackRun);
 
-/// A run of a stack: a plan, the people who agree to it, and the Job that applies that very plan.
+/// A run of a stack: a plan, its approvals, and the Job that applies that very plan.
 #[Object]
 impl StackRun {
     /// Id.
@@ -146,27 +146,27 @@ impl StackRun {
         self.0.id.to_string().into()
     }
 
-    /// Counts the runs of the stack, from 1.
+    /// Number of the run within the stack, from 1.
     async fn number(&self) -> i32 {
         counted(self.0.number)
     }
 
-    /// What it is to do.
+    /// What it does.
     async fn kind(&self) -> StackRunKind {
         self.0.kind.into()
     }
 
-    /// What made it.
+    /// What triggered it.
     async fn trigger(&self) -> StackRunTrigger {
         self.0.trigger.into()
     }
 
-    /// The pull request that it plans, and nothing else; absent for all other runs.
+    /// The pull request that it only plans; absent for all other runs.
     async fn pull_request(&self) -> Option<StackRunPullRequest> {
         self.0.pull_request().cloned().map(StackRunPullRequest::from)
     }
 
-    /// The run of another stack whose outputs made it; absent when something else did, and when you may not see it.
+    /// The run of another stack whose outputs triggered it; absent if something else did, and if you may not see it.
     async fn upstream_run(&self, ctx: &Context<'_>) -> Nullable<StackRun> {
         nullable(async {
             let by = self.0.snapshot.upstream.as_ref().and_then(|upstream| upstream.run);
@@ -181,17 +181,17 @@ impl StackRun {
         .await
     }
 
-    /// How far it is.
+    /// Its status.
     async fn status(&self) -> StackStatus {
         self.0.status.into()
     }
 
-    /// Which Job is next, or runs, or ran last.
+    /// The Job that is next, runs, or ran last.
     async fn phase(&self) -> StackRunPhase {
         self.0.phase.into()
     }
 
-    /// Why it ended as it did, in words; while it is pending, what it waits for.
+    /// The reason of its end, in words; while it is pending, what it waits for.
     async fn error(&self, ctx: &Context<'_>) -> Nullable<String> {
         nullable(self.told(ctx)).await
     }
@@ -208,12 +208,12 @@ impl StackRun {
         .await
     }
 
-    /// Somebody asked for its end.
+    /// A user asked for its cancellation.
     async fn cancel_asked(&self) -> bool {
         self.0.cancel_asked
     }
 
-    /// What keeps the stack.
+    /// The tool of the stack.
     #[graphql(name = "type")]
     async fn tool(&self) -> StackType {
         self.0.snapshot.tool.into()
@@ -232,7 +232,7 @@ impl StackRun {
         .await
     }
 
-    /// What of the repository.
+    /// Revision and folder of its code.
     async fn git(&self) -> GitRef {
         self.0.snapshot.git.clone().into()
     }
@@ -252,17 +252,17 @@ impl StackRun {
         self.0.source.as_ref().map(|source| source.author.as_str())
     }
 
-    /// Who made it, as the audit log names them.
+    /// Who created it: the name in the audit log.
     async fn author(&self) -> &str {
         &self.0.author
     }
 
-    /// Who made it; absent for the console itself.
+    /// Who created it; absent for the console itself.
     async fn actor(&self, ctx: &Context<'_>) -> Nullable<User> {
         nullable(by_id::<plural_core::user::User, _>(ctx, self.0.created_by)).await
     }
 
-    /// What it planned; absent until it has.
+    /// Its plan; absent until there is one.
     async fn plan(&self) -> Option<StackRunPlan> {
         self.0.plan.clone().map(|plan| StackRunPlan::of(self.0.id, plan))
     }
@@ -272,34 +272,34 @@ impl StackRun {
         self.0.plan.as_ref().map(|_| StackState::of_run(self.0.id))
     }
 
-    /// A plan with changes waits for people.
+    /// A plan with changes waits for approval.
     async fn approval(&self) -> Option<bool> {
         Some(self.0.snapshot.spec.approval.required)
     }
 
-    /// How many people have to agree to its plan. One more than its stack asks for where nobody approves what is their own and more people wrote
-    /// its code than can be told.
+    /// How many people have to approve its plan. One more than its stack asks for if self-approval is forbidden and its code has more
+    /// authors than can be listed.
     async fn required_approvals(&self) -> i32 {
         counted(approvers(&self.0).into())
     }
 
-    /// Who agreed to its plan, in order.
+    /// The approvals of its plan, in order.
     async fn approvals(&self) -> List<StackRunApproval> {
         list(self.0.approvals.iter().cloned().map(StackRunApproval::from))
     }
 
-    /// When the last of those agreed that it takes; absent while it waits.
+    /// When it got its last required approval; absent while it waits.
     async fn approved_at(&self) -> Option<DateTime<Utc>> {
         self.0.approvals.last().filter(|_| self.0.phase == RunPhase::Apply).map(|approval| approval.at)
     }
 
-    /// The last of those who agreed; absent while it waits.
+    /// Who gave its last required approval; absent while it waits.
     async fn approver(&self, ctx: &Context<'_>) -> Nullable<User> {
         let last = self.0.approvals.last().filter(|_| self.0.phase == RunPhase::Apply);
         nullable(by_id::<plural_core::user::User, _>(ctx, last.map(|approval| approval.user_id))).await
     }
 
-    /// Its commands, in order.
+    /// Its steps, in order.
     async fn steps(
         &self,
         ctx: &Context<'_>,
@@ -321,22 +321,22 @@ impl StackRun {
         .await
     }
 
-    /// It changes nothing, whatever its plan says.
+    /// It changes nothing, whatever its plan has.
     async fn dry_run(&self) -> bool {
         self.0.kind.only_plans()
     }
 
-    /// The console keeps the state of its tool.
+    /// The console holds the state of its tool.
     async fn manage_state(&self) -> Option<bool> {
         Some(self.0.snapshot.spec.manage_state)
     }
 
-    /// Folder below that of `git` in which the tool runs.
+    /// Working folder of the tool, below the folder of `git`.
     async fn workdir(&self) -> Option<&str> {
         Some(self.0.snapshot.spec.workdir.as_str()).filter(|folder| !folder.is_empty())
     }
 
-    /// Given to the tool in its own way.
+    /// Variables for the tool, passed in its own way.
     async fn variables(&self) -> Option<Map> {
         Some(Map(self.0.snapshot.spec.variables.clone()))
     }
@@ -346,22 +346,22 @@ impl StackRun {
         self.0.snapshot.spec.configuration.clone().into()
     }
 
-    /// The Kubernetes Job of the run: as its stack, its project and the installation said it when the run was made.
+    /// The Kubernetes Job of the run: from its stack, its project and the installation when the run was created.
     async fn job_spec(&self) -> Option<JobGateSpec> {
         Some(self.0.snapshot.spec.whole_job().into())
     }
 
-    /// Where its Job is; absent before there is one.
+    /// Its Job; absent before there is one.
     async fn job(&self) -> Option<JobReference> {
         self.0.job.clone().map(JobReference::from)
     }
 
-    /// Where its code is; only the credential of its own Job reads it. Without the host where the console does not know its address.
+    /// URL of its code; only the credential of its own Job can read it. Without a host if the console does not know its own URL.
     async fn tarball(&self, ctx: &Context<'_>) -> String {
         format!("{}/v1/runs/{}/artifact", console(ctx), self.0.id)
     }
 
-    /// Where its tool keeps its state; absent where the console keeps none.
+    /// Where its tool keeps its state; absent if the console does not hold it.
     async fn state_urls(&self, ctx: &Context<'_>) -> Option<StateUrls> {
         if !self.0.snapshot.spec.manage_state || !self.0.snapshot.tool.has_state() {
             return None;
@@ -371,7 +371,8 @@ impl StackRun {
         Some(StateUrls { terraform: Some(TerraformStateUrls { address, lock, unlock }) })
     }
 
-    /// What its commands ask the console with in the name of the stack's actor: to its own Job while that applies, and absent for everybody else.
+    /// The credential of its commands for the console's API, in the name of the stack's actor: only for its own Job while it applies, else
+    /// absent.
     async fn plural_creds(&self, ctx: &Context<'_>) -> Nullable<PluralCreds> {
         nullable(async {
             let Some(by) = runner::job(ctx, self.0.id).await else { return Ok(None) };
@@ -394,17 +395,17 @@ impl StackRun {
         None
     }
 
-    /// The outputs of its stack, as they are now.
+    /// The current outputs of its stack.
     async fn output(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackOutput>>> {
         nullable(outputs(ctx, self.0.stack_id)).await
     }
 
-    /// What its plan is checked by, besides the rules of its project; absent where nothing else does.
+    /// The policy that checks its plan, besides the rules of its project; absent if there is none.
     async fn policy_engine(&self) -> Option<PolicyEngine> {
         self.0.snapshot.spec.policy.clone().map(PolicyEngine::from)
     }
 
-    /// What its plan does against policies, worst first.
+    /// The violations of policies by its plan, most severe first.
     async fn violations(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackPolicyViolation>>> {
         nullable(async {
             let request = request(ctx);
@@ -416,7 +417,7 @@ impl StackRun {
         .await
     }
 
-    /// What its plan would cost; absent where nobody was asked.
+    /// The estimated cost of its plan; absent if there is no estimate.
     async fn cost(&self, ctx: &Context<'_>) -> Nullable<StackRunCost> {
         nullable(async {
             let request = request(ctx);
@@ -426,12 +427,12 @@ impl StackRun {
         .await
     }
 
-    /// When it was made.
+    /// When it was created.
     async fn created_at(&self) -> Option<DateTime<Utc>> {
         Some(self.0.created_at)
     }
 
-    /// When its first Job spoke.
+    /// When its first Job reported for the first time.
     async fn started_at(&self) -> Option<DateTime<Utc>> {
         self.0.started_at
     }
@@ -442,15 +443,15 @@ impl StackRun {
     }
 }
 
-/// The console's own address, without a final slash; empty where it is not known.
+/// The console's own URL, without a final slash; empty if it is not known.
 fn console<'a>(ctx: &Context<'a>) -> &'a str {
     request(ctx).options.public_url.as_deref().unwrap_or_default().trim_end_matches('/')
 }
 
-/// Somebody agreed to a plan.
+/// An approval of a plan.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct StackRunApproval {
-    /// Who, as the audit log names them.
+    /// Who approved: the name in the audit log.
     approver: String,
     /// The digest of the plan that they read.
     digest: String,
@@ -465,7 +466,7 @@ impl From<RunApproval> for StackRunApproval {
     }
 }
 
-/// Where a Job is.
+/// A Kubernetes Job.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct JobReference {
     /// Name.
@@ -484,25 +485,25 @@ impl From<JobRef> for JobReference {
 /// Where tools keep the state of a run's stack.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct StateUrls {
-    /// Terraform and OpenTofu.
+    /// For Terraform and OpenTofu.
     terraform: Option<TerraformStateUrls>,
 }
 
-/// The addresses of Terraform's `http` backend. Only the credential of the run's own Job opens them, or a user's access token.
+/// The URLs of Terraform's `http` backend. They accept the credential of the run's own Job, and a user's access token.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct TerraformStateUrls {
     /// The state.
     address: Option<String>,
-    /// Where it is locked.
+    /// For the lock.
     lock: Option<String>,
-    /// Where it is unlocked.
+    /// For the unlock.
     unlock: Option<String>,
 }
 
-/// A credential for the console: of the actor of a run, for as long as its Job applies.
+/// A credential for the console: of the actor of a run, valid while its Job applies.
 #[derive(SimpleObject)]
 pub(crate) struct PluralCreds {
-    /// The console.
+    /// URL of the console.
     url: Option<String>,
     /// The credential.
     token: Option<String>,
@@ -554,14 +555,14 @@ impl StackRunQuery {
     }
 }
 
-/// Making runs of stacks, and deciding about them.
+/// Creating runs of stacks, and deciding about them.
 #[derive(Default)]
 pub(crate) struct StackRunMutation;
 
-/// Making runs of stacks, and deciding about them.
+/// Creating runs of stacks, and deciding about them.
 #[Object]
 impl StackRunMutation {
-    /// Makes a run of a stack: it plans, and applies its plan, when people agreed to that where the stack asks for it.
+    /// Creates a run of a stack: it plans, and applies its plan, after approval if the stack requires that.
     async fn trigger_run(
         &self,
         ctx: &Context<'_>,
@@ -584,7 +585,7 @@ impl StackRunMutation {
         .await
     }
 
-    /// Agrees to the plan of a run that waits: to the one of this digest, and to no other.
+    /// Approves the plan of a waiting run: the one with this digest, and no other.
     async fn approve_stack_run(
         &self,
         ctx: &Context<'_>,
@@ -601,7 +602,7 @@ impl StackRunMutation {
         .await
     }
 
-    /// Refuses the plan of a run that waits: the run is cancelled.
+    /// Rejects the plan of a waiting run: the run is cancelled.
     async fn reject_stack_run(
         &self,
         ctx: &Context<'_>,
@@ -621,7 +622,7 @@ impl StackRunMutation {
         .await
     }
 
-    /// Ends a run: at once where no Job of it has begun, otherwise when its tool has stopped.
+    /// Cancels a run: at once if no Job of it has begun, else when its tool has stopped.
     async fn cancel_stack_run(
         &self,
         ctx: &Context<'_>,
@@ -635,7 +636,7 @@ impl StackRunMutation {
         .await
     }
 
-    /// Makes a new run of the same kind, of the stack as it is now.
+    /// Creates a run of the same kind, of the stack in its current form.
     async fn restart_stack_run(
         &self,
         ctx: &Context<'_>,
@@ -652,7 +653,7 @@ impl StackRunMutation {
     }
 }
 
-/// What the arguments ask for.
+/// The kind of run that the arguments ask for.
 fn kind(dry_run: Option<bool>, destroy: Option<bool>) -> Result<RunKind> {
     match (dry_run.unwrap_or_default(), destroy.unwrap_or_default()) {
         (false, false) => Ok(RunKind::Apply),

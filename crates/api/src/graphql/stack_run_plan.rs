@@ -1,4 +1,4 @@
-//! What runs of stacks planned.
+//! Plans of runs of stacks.
 
 use async_graphql::{Context, Object};
 use chrono::{DateTime, Utc};
@@ -11,20 +11,20 @@ use super::{
     request::request,
 };
 
-/// What a run planned.
+/// The plan of a run.
 pub(crate) struct StackRunPlan {
     run: StackRunId,
     plan: RunPlan,
 }
 
 impl StackRunPlan {
-    /// That of this run.
+    /// The plan of this run.
     pub(super) fn of(run: StackRunId, plan: RunPlan) -> Self {
         Self { run, plan }
     }
 }
 
-/// What a run planned.
+/// The plan of a run.
 #[Object]
 impl StackRunPlan {
     /// SHA-256 over the plan's file, JSON and text: what people approve.
@@ -32,27 +32,27 @@ impl StackRunPlan {
         &self.plan.digest
     }
 
-    /// Resources that it makes.
+    /// Number of resources that it creates.
     async fn add(&self) -> i32 {
         counted(self.plan.summary.add)
     }
 
-    /// Resources that it changes in their place.
+    /// Number of resources that it updates in place.
     async fn change(&self) -> i32 {
         counted(self.plan.summary.change)
     }
 
-    /// Resources that it destroys; those that are replaced count here and among the made ones.
+    /// Number of resources that it destroys; replaced ones count here and as created.
     async fn destroy(&self) -> i32 {
         counted(self.plan.summary.destroy)
     }
 
-    /// Resources that it replaces.
+    /// Number of resources that it replaces.
     async fn replace(&self) -> i32 {
         counted(self.plan.summary.replace)
     }
 
-    /// Values of outputs change, or the tool cannot say what it would do.
+    /// Values of outputs change, or the tool cannot tell what it would change.
     async fn other(&self) -> bool {
         self.plan.summary.other
     }
@@ -62,7 +62,7 @@ impl StackRunPlan {
         Some(self.plan.at)
     }
 
-    /// What the tool printed of it; the values of secret variables are hidden in it.
+    /// Its text, as the tool printed it; the values of secret variables are masked.
     async fn text(&self, ctx: &Context<'_>) -> Nullable<String> {
         nullable(async {
             let request = request(ctx);

@@ -1,4 +1,4 @@
-//! The commands of a run of a stack, and what they print.
+//! The steps of a run of a stack, and their logs.
 
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -13,22 +13,22 @@ use super::{
     stack_spec::StepStage,
 };
 
-/// Bytes of a log that are read at once, when the caller names no number.
+/// Bytes of a log in one answer, if the caller gives no number.
 const LOG_BYTES: u64 = 256 << 10;
-/// Most bytes of a log that are read at once.
+/// Limit of a log in one answer, in bytes.
 const MOST_LOG_BYTES: u64 = 1 << 20;
 
-/// How far a step is.
+/// The status of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::stack_run::StepStatus")]
 pub(crate) enum StepStatus {
-    /// Not begun.
+    /// Not started.
     Pending,
     /// Its command runs.
     Running,
-    /// Its command ended well.
+    /// Its command succeeded.
     Successful,
-    /// It did not.
+    /// Its command failed.
     Failed,
 }
 
@@ -49,17 +49,17 @@ impl RunStep {
         self.0.id.to_string().into()
     }
 
-    /// Its place among all steps of the run, from 0.
+    /// Its position among all steps of the run, from 0.
     async fn index(&self) -> i32 {
         counted(self.0.index.into())
     }
 
-    /// In which Job.
+    /// The Job that runs it.
     async fn phase(&self) -> StackRunPhase {
         self.0.phase.into()
     }
 
-    /// What it is for.
+    /// Its stage.
     async fn stage(&self) -> StepStage {
         self.0.stage.into()
     }
@@ -84,17 +84,17 @@ impl RunStep {
         Some(false)
     }
 
-    /// How far it is.
+    /// Its status.
     async fn status(&self) -> StepStatus {
         self.0.status.into()
     }
 
-    /// How the command ended.
+    /// Exit code of the command.
     async fn exit_code(&self) -> Option<i32> {
         self.0.exit_code
     }
 
-    /// When it began.
+    /// When it started.
     async fn started_at(&self) -> Option<DateTime<Utc>> {
         self.0.started_at
     }
@@ -104,7 +104,7 @@ impl RunStep {
         self.0.finished_at
     }
 
-    /// What it printed, secrets hidden: from a place on. Ask again with `next`, until the step is over and nothing more comes.
+    /// Its log from an offset on, with secrets masked. Ask again with `next`, until the step has ended and nothing more comes.
     async fn logs(
         &self,
         ctx: &Context<'_>,
@@ -134,24 +134,24 @@ fn place(field: &'static str, given: Option<i32>) -> Result<Option<u64>> {
     given.map(place).transpose()
 }
 
-/// A part of what a command printed.
+/// A part of a log.
 #[derive(Debug, PartialEq, Eq, SimpleObject)]
 pub(crate) struct RunLogs {
-    /// The text, with the colours that the command gave it.
+    /// The text, with the colours of the command.
     text: String,
-    /// Where the next part begins.
+    /// The offset of the next part.
     next: i64,
-    /// When the last of it was kept.
+    /// When its last byte was stored.
     updated_at: Option<DateTime<Utc>>,
 }
 
 impl RunLogs {
-    /// What was said was kept: the one who said it knows the text.
+    /// The log was stored: its sender knows the text.
     pub(crate) fn kept(at: DateTime<Utc>) -> Self {
         Self { text: String::new(), next: 0, updated_at: Some(at) }
     }
 
-    /// The text of pieces that were asked for from a place on. A letter whose bytes are not all here is left to the next part,
+    /// The text of pieces from an offset on. An incomplete character at the end is left to the next part,
     /// unless it is all there is.
     fn of(pieces: &[LogPiece], from: u64, next: u64) -> Self {
         let mut bytes: Vec<u8> = Vec::new();
@@ -176,7 +176,7 @@ impl RunLogs {
     }
 }
 
-/// How many bytes at the end begin a letter and do not end it.
+/// How many bytes at the end belong to an incomplete character.
 fn cut_letter(bytes: &[u8]) -> usize {
     for back in 1..=bytes.len().min(3) {
         let first = bytes[bytes.len() - back];
@@ -184,7 +184,7 @@ fn cut_letter(bytes: &[u8]) -> usize {
             0xC2..=0xDF => 2,
             0xE0..=0xEF => 3,
             0xF0..=0xF4 => 4,
-            // Further bytes of a letter.
+            // Continuation bytes of a character.
             0x80..=0xBF => continue,
             _ => return 0,
         };
@@ -215,7 +215,7 @@ mod tests {
             let (rest, end) = read(&[piece(from, &text[from as usize..])], from, text.len() as u64);
             assert_eq!((format!("{first}{rest}").as_str(), end), ("größer 日本", text.len() as i64), "{cut}");
         }
-        // What never becomes a letter is shown all the same.
+        // Bytes that never become a character are shown as well.
         assert_eq!(read(&[piece(4, &[0xE6])], 4, 5), ("\u{fffd}".to_owned(), 5));
     }
 

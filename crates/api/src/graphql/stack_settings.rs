@@ -1,4 +1,4 @@
-//! What stacks have where they say nothing themselves: settings of their project, and of the installation.
+//! Defaults of stacks: settings of their project, and of the installation.
 
 use std::borrow::Cow;
 
@@ -16,10 +16,10 @@ use super::{
     stack_spec_input::GateJobAttributes,
 };
 
-/// What stacks have where they say nothing themselves.
+/// Defaults of stacks.
 #[derive(SimpleObject)]
 pub(crate) struct StackSettings {
-    /// The Kubernetes Jobs of their runs: field by field a stack's own counts, then its project's, then the installation's.
+    /// The Kubernetes Jobs of their runs: each field comes from the stack, else from its project, else from the installation.
     job_spec: Option<JobGateSpec>,
 }
 
@@ -33,7 +33,7 @@ impl From<Core> for StackSettings {
 /// Settings of the installation.
 #[derive(SimpleObject)]
 pub(crate) struct DeploymentSettings {
-    /// What all stacks have where neither they nor their projects say anything.
+    /// Defaults of all stacks, below the settings of stacks and projects.
     stacks: Option<StackSettings>,
 }
 
@@ -43,10 +43,10 @@ impl From<Core> for DeploymentSettings {
     }
 }
 
-/// What stacks have where they say nothing themselves: all of it, in place of what was said before.
+/// Defaults of stacks: replaces the previous ones as a whole.
 #[derive(Debug, InputObject)]
 pub(crate) struct StackSettingsAttributes {
-    /// The Kubernetes Jobs of their runs. What is absent is not said.
+    /// The Kubernetes Jobs of their runs. Absent fields have no default.
     job_spec: Option<GateJobAttributes>,
     /// Refused: stacks have no connection of their own.
     connection_id: Option<ID>,
@@ -71,11 +71,11 @@ impl StackSettingsAttributes {
 /// Settings of the installation. What is absent stays as it is.
 #[derive(Debug, InputObject)]
 pub(crate) struct DeploymentSettingsAttributes {
-    /// What all stacks have where neither they nor their projects say anything; in place of what was said before.
+    /// Defaults of all stacks, below the settings of stacks and projects; replaces the previous ones.
     stacks: Option<StackSettingsAttributes>,
 }
 
-/// What the stacks of a project have where they say nothing themselves.
+/// Defaults of the stacks of a project.
 pub(super) async fn settings_of(
     ctx: &Context<'_>,
     project: ProjectId,
@@ -86,7 +86,7 @@ pub(super) async fn settings_of(
     Ok(Some(settings.into()))
 }
 
-/// An error with its field as it is named among the settings of the installation.
+/// An error with the name of its field in the settings of the installation.
 fn among_stacks(error: Error) -> Error {
     match error {
         Error::Invalid { field, reason } => {
@@ -122,8 +122,8 @@ pub(crate) struct StackSettingsMutation;
 /// Changing settings of stacks.
 #[Object]
 impl StackSettingsMutation {
-    /// Says what the stacks of a project have where they say nothing themselves, in place of what was said before. It counts for runs that
-    /// are made from then on. For administrators of the project.
+    /// Replaces the defaults of the stacks of a project. They apply to runs that are created from then on.
+    /// For administrators of the project.
     async fn set_project_stack_settings(
         &self,
         ctx: &Context<'_>,
@@ -140,7 +140,7 @@ impl StackSettingsMutation {
         .await
     }
 
-    /// Changes settings of the installation; for its administrators. What it says of stacks counts for runs that are made from then on.
+    /// Changes settings of the installation; for its administrators. Defaults of stacks apply to runs that are created from then on.
     async fn update_deployment_settings(
         &self,
         ctx: &Context<'_>,

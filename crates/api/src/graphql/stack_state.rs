@@ -1,4 +1,4 @@
-//! State of stacks: its versions, what they hold without values, and its lock.
+//! State of stacks: its versions, their content without values, and its lock.
 
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
@@ -15,21 +15,21 @@ use super::{
     stack::InfrastructureStack,
 };
 
-/// Resources of a state that one answer has. One of them is a handful of short texts.
+/// Limit of resources of a state in one answer. Each has a handful of short texts.
 const MOST_RESOURCES: usize = 10_000;
 
-/// Who holds the state of a stack. A lock never ends by itself.
+/// The holder of a stack's state lock. A lock never expires.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct StackLock {
-    /// The tool's name of it, which `force-unlock` asks for.
+    /// The tool's id of the lock, which `force-unlock` asks for.
     id: ID,
-    /// What the tool is doing.
+    /// The tool's operation.
     operation: String,
-    /// The user and the machine that the tool runs as, as it says itself.
+    /// The user and the machine that the tool runs as, as it reports them.
     who: String,
     /// Whose credential took it.
     author: String,
-    /// Counts the locks of the stack: who holds an older one can no longer write.
+    /// Counts the locks of the stack: the holder of an older one can no longer write.
     fence: i64,
     /// When it was taken.
     inserted_at: Option<DateTime<Utc>>,
@@ -46,24 +46,24 @@ fn counted(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A state that was written once.
+/// A version of a state.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct StackStateVersion {
     /// Id.
     id: ID,
-    /// Counts the writes of the tool.
+    /// Serial: counts the writes of the tool.
     serial: i64,
-    /// Names the state from its first version on.
+    /// Lineage: identifies the state from its first version on.
     lineage: String,
     /// SHA-256 of its bytes.
     digest: String,
-    /// Bytes.
+    /// Size in bytes.
     size: i64,
-    /// Resources with their instances; absent where the tool encrypted the state.
+    /// Number of resource instances; absent if the tool encrypted the state.
     resources: Option<i64>,
-    /// Why it was not taken, if it was not.
+    /// Why it was rejected, if it was.
     rejected: Option<String>,
-    /// When somebody took in what was rejected.
+    /// When a user accepted the rejected version.
     accepted_at: Option<DateTime<Utc>>,
     /// Whose credential wrote it.
     author: String,
@@ -109,7 +109,7 @@ impl From<StateVersion> for StackStateVersion {
     }
 }
 
-/// What a version of a state holds, without values; or what a run planned.
+/// The content of a state's version, without values; or the plan of a run.
 pub(crate) struct StackState(Holds);
 
 enum Holds {
@@ -132,7 +132,7 @@ impl StackState {
     }
 }
 
-/// What a version of a state holds, without values; or what a run planned.
+/// The content of a state's version, without values; or the plan of a run.
 #[Object]
 impl StackState {
     /// The id of the version, or of the run.
@@ -143,7 +143,7 @@ impl StackState {
         }
     }
 
-    /// What the tool printed of the run's plan; the values of secret variables are hidden in it.
+    /// The text of the run's plan, as the tool printed it; the values of secret variables are masked.
     async fn plan(&self, ctx: &Context<'_>) -> Nullable<String> {
         nullable(async {
             let Holds::Plan(run) = &self.0 else { return Ok(None) };
@@ -153,7 +153,7 @@ impl StackState {
         .await
     }
 
-    /// The run's plan as the tool writes it in JSON, without sensitive values.
+    /// The run's plan in the tool's JSON, without sensitive values.
     async fn plan_json(&self, ctx: &Context<'_>) -> Nullable<Map> {
         nullable(async {
             let Holds::Plan(run) = &self.0 else { return Ok(None) };
@@ -167,7 +167,7 @@ impl StackState {
         .await
     }
 
-    /// The version; absent of a run.
+    /// The version; absent for a run.
     async fn version(&self) -> Option<&StackStateVersion> {
         match &self.0 {
             Holds::Version { version, .. } => Some(version.as_ref()),
@@ -175,8 +175,8 @@ impl StackState {
         }
     }
 
-    /// Its resources, one for each instance, at most 10 000. Of a run, those that the runner of another client named; absent where it
-    /// named none.
+    /// Its resources, one for each instance, at most 10 000. For a run, those that the runner of another client reported; absent if it
+    /// reported none.
     async fn state(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<StackStateResource>>> {
         nullable(async {
             let run = match &self.0 {
@@ -215,12 +215,12 @@ pub(crate) struct StackStateResource {
     resource: String,
     /// Its name: `web`.
     name: String,
-    /// What manages it, as the state names it; empty where the runner of another client named the resource.
+    /// Its provider, as the state names it; empty if the runner of another client reported the resource.
     provider: String,
     /// Always absent: values of a state are at `/v1/stacks/ID/state`.
     configuration: Option<Map>,
-    /// Addresses of the resources of the state that it needs by itself, and not only by way of another, without keys of instances:
-    /// `module.a.aws_vpc.main`. Absent where the state holds too many to tell. Of a run, as the runner of another client named them.
+    /// Addresses of the resources of the state that it depends on directly, without keys of instances:
+    /// `module.a.aws_vpc.main`. Absent if the state has too many to tell. For a run, as the runner of another client reported them.
     links: List<String>,
 }
 
@@ -240,7 +240,7 @@ impl From<StateResource> for StackStateResource {
     }
 }
 
-/// What became of a resource from one state to another.
+/// What happened to a resource between two states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::stack_state::StateChangeKind")]
 pub(crate) enum StackStateChangeKind {
@@ -248,7 +248,7 @@ pub(crate) enum StackStateChangeKind {
     Added,
     /// Only the first state has it.
     Removed,
-    /// Both have it, with other attributes.
+    /// Both have it, with different attributes.
     Changed,
 }
 
@@ -257,7 +257,7 @@ pub(crate) enum StackStateChangeKind {
 pub(crate) struct StackStateChange {
     /// The address of the resource.
     identifier: String,
-    /// What became of it.
+    /// What happened to it.
     change: StackStateChangeKind,
     /// The names of the attributes that differ.
     attributes: Vec<String>,
@@ -270,14 +270,14 @@ impl From<StateChange> for StackStateChange {
     }
 }
 
-/// Reading states without their values; with them they are at `/v1/stacks/ID/state`.
+/// Reading states without their values; with values they are at `/v1/stacks/ID/state`.
 #[derive(Default)]
 pub(crate) struct StackStateQuery;
 
-/// Reading states without their values; with them they are at `/v1/stacks/ID/state`.
+/// Reading states without their values; with values they are at `/v1/stacks/ID/state`.
 #[Object]
 impl StackStateQuery {
-    /// What a state of a stack holds, without values.
+    /// The content of a stack's state, without values.
     async fn stack_state(
         &self,
         ctx: &Context<'_>,
@@ -294,7 +294,7 @@ impl StackStateQuery {
         .await
     }
 
-    /// What differs between two versions of a stack's state: addresses and names of attributes, no values.
+    /// The difference between two versions of a stack's state: addresses and names of attributes, no values.
     async fn stack_state_diff(
         &self,
         ctx: &Context<'_>,
@@ -337,7 +337,7 @@ impl StackStateMutation {
         .await
     }
 
-    /// Ends somebody's lock of a stack's state. What its tool writes from then on is kept as a rejected version.
+    /// Releases anybody's lock of a stack's state. Later writes of its tool are stored as rejected versions.
     async fn force_unlock_stack(
         &self,
         ctx: &Context<'_>,

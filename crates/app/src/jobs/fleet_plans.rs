@@ -1,4 +1,4 @@
-//! Plans of commits that somebody asked for: which services they reach, and the end of waiting for agents.
+//! Jobs of fleet plans: they find the services that a commit affects, and end the wait for agents.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -34,41 +34,41 @@ use crate::ports::git::{Built, Closure, CommitInfo, GitAccess, GitError, Merged,
 use crate::pull_request_made::Stop as NotMade;
 use crate::source::SourceLimits;
 
-/// Artifacts that are built at once.
+/// Artifacts that are built concurrently.
 pub(super) const BUILDS: usize = 4;
-/// Files in conflict that are named.
+/// Limit of conflicting files in a message.
 pub(super) const MOST_CONFLICTS: usize = 10;
 
-/// Looks which services a commit reaches, and has their agents asked.
+/// Finds the services that a commit affects, and asks their agents.
 #[derive(Debug)]
 pub enum LookFleetPlan {}
 
-/// Ends the waiting for agents.
+/// Ends the wait for agents.
 #[derive(Debug)]
 pub enum EndFleetPlan {}
 
-/// Tells the host of a pull request how its plan stands.
+/// Publishes the state of a plan at the host of its pull request.
 #[derive(Debug)]
 pub enum TellFleetPlan {}
 
-/// Plans the services that a pull request reaches, at its head as it was read back.
+/// Plans the services that a pull request affects, at its head as of the last read.
 #[derive(Debug)]
 pub enum PlanFleetOfPull {}
 
-/// Which plan.
+/// A plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BegunFleetPlan {
     /// Its record.
     pub id: FleetPlanId,
-    /// How often it was made again by itself, as the console could not look at the commit.
+    /// How often it was retried automatically, because the console could not read the commit.
     #[serde(default)]
     pub again: usize,
 }
 
-/// Which plan a host is told of.
+/// A plan whose state is published at a host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ToldFleetPlan {
-    /// Its record: of those of the pull request, the newest.
+    /// Its record: the newest plan of the pull request.
     pub id: FleetPlanId,
     /// Its repository.
     pub repository_id: RepositoryId,
@@ -78,7 +78,7 @@ pub struct ToldFleetPlan {
 
 impl Job for LookFleetPlan {
     const KIND: &'static str = "look_fleet_plan";
-    // A git server that restarts is back by then; whoever asked waits.
+    // A restarting git server is back by then; the user waits.
     const ATTEMPTS: u32 = 6;
     type Payload = BegunFleetPlan;
 
@@ -93,7 +93,7 @@ impl Job for LookFleetPlan {
         looked_at(app, &plan, looked, base_sha.as_deref()).await
     }
 
-    /// A check that stays pending keeps everybody from merging.
+    /// A pending check at the host would block merges for ever.
     async fn died(app: &Arc<App>, begun: BegunFleetPlan, why: &str) -> Result<()> {
         let Some(plan) = app.store.fleet_plan_to_look_at(begun.id).await? else { return Ok(()) };
         given_up(app, &plan, begun.again, why).await
@@ -115,11 +115,11 @@ impl Job for EndFleetPlan {
 
 impl Job for TellFleetPlan {
     const KIND: &'static str = "tell_fleet_plan";
-    // A check that stays pending keeps everybody from merging.
+    // A pending check at the host would block merges for ever.
     const ATTEMPTS: u32 = ABOUT_A_DAY;
     type Payload = ToldFleetPlan;
 
-    /// Two plans of a pull request are not told at once: each would add the comment that it does not find.
+    /// Never two plans of a pull request concurrently: each would add the comment that it does not find.
     fn key(told: &ToldFleetPlan) -> String {
         format!("{}:{}", told.pull_request_id, told.repository_id)
     }
@@ -142,7 +142,7 @@ impl Job for PlanFleetOfPull {
     }
 }
 
-/// Records what was found of a plan, and has agents asked, or why it cannot be made.
+/// Records what was found of a plan, and asks agents; or records why the plan failed.
 pub(super) async fn looked_at(
     app: &App,
     plan: &FleetPlan,
@@ -171,11 +171,11 @@ pub(super) async fn looked_at(
     Ok(())
 }
 
-/// Why a plan is not made.
+/// Why a plan cannot be made.
 pub(super) enum Stop {
-    /// Whoever asked is told.
+    /// A final failure, which the user gets.
     Told(String),
-    /// It may work later.
+    /// A temporary failure.
     Internal(Error),
 }
 
@@ -205,13 +205,13 @@ impl From<GitError> for Stop {
     }
 }
 
-/// An error of git, with what failed.
+/// A git error, with the failed action.
 pub(super) fn stopped(doing: &str, error: GitError) -> Stop {
     let message = format!("{doing}: {}", error.message);
     GitError { message, ..error }.into()
 }
 
-/// A repository at the commit that is planned.
+/// A repository at the planned commit.
 pub(super) struct Head<'a> {
     pub(super) app: &'a App,
     pub(super) project: ProjectId,
@@ -219,25 +219,25 @@ pub(super) struct Head<'a> {
     pub(super) commit: &'a CommitInfo,
 }
 
-/// The branch that a commit goes to.
+/// The target branch of a commit.
 pub(super) struct Base<'a> {
     pub(super) branch: &'a str,
-    /// Where it is.
+    /// Its commit.
     pub(super) sha: String,
-    /// The commit may have left it before: what is planned is their merge.
+    /// It may have moved since the commit branched off: the plan is of their merge.
     pub(super) has_moved_on: bool,
 }
 
-/// What a commit does to one service.
+/// The effect of a commit on one service.
 struct Reach {
     target: FleetTarget,
-    /// Of [`Sources::specs`].
+    /// Index in [`Sources::specs`].
     at: usize,
     /// Why its folder cannot be read at the commit.
     error: Option<String>,
 }
 
-/// What services take from a commit, each once.
+/// The files of a commit that services need, without duplicates.
 #[derive(Default)]
 pub(super) struct Sources {
     pub(super) specs: Vec<SourceSpec>,
@@ -255,7 +255,7 @@ impl Sources {
     }
 }
 
-/// What a plan asks; and where its branch is, also where it asks nothing.
+/// The requests of a plan. Sets the commit of the target branch, also if the plan fails.
 async fn look(app: &App, plan: &FleetPlan, base_sha: &mut Option<String>) -> Result<FleetAsked, Stop> {
     let work = app.store.repository_work(plan.repository_id).await?;
     let Some(work) = work else { return Err(Stop::Told("the repository is gone".to_owned())) };
@@ -278,17 +278,17 @@ async fn look(app: &App, plan: &FleetPlan, base_sha: &mut Option<String>) -> Res
     at.asks(plan.id, plan.repository_id, base).await
 }
 
-/// What is rendered.
+/// The planned commit.
 struct Planned {
-    /// The commit, or its merge, which nobody else sees.
+    /// The commit, or its merge, which no ref points to.
     sha: String,
-    /// Where the branch is that it goes to.
+    /// The commit of the target branch.
     base_sha: Option<String>,
     /// It is a merge.
     is_merged: bool,
 }
 
-/// A commit as it is once it is merged into a branch, which may have moved on since it left that.
+/// A commit as it would be after a merge into a branch, which may have moved since it branched off.
 async fn merged(
     app: &App,
     access: &GitAccess,
@@ -308,7 +308,7 @@ async fn merged(
     }
 }
 
-/// Why a commit that does not merge has no plan.
+/// The failure of a commit that does not merge.
 fn conflicts(branch: &str, files: &[String]) -> String {
     let named: Vec<&str> = files.iter().take(MOST_CONFLICTS).map(String::as_str).collect();
     let more = files.len() - named.len();
@@ -316,7 +316,7 @@ fn conflicts(branch: &str, files: &[String]) -> String {
     format!("cannot be planned: conflicts with {branch} in {}{rest}", named.join(", "))
 }
 
-/// The commit that is meant. One that was pushed a moment ago is fetched first; and so is a branch, which may have moved.
+/// Resolves a reference. A commit that was just pushed is fetched first; and so is a branch, which may have moved.
 async fn resolve(
     app: &App,
     project: ProjectId,
@@ -338,11 +338,11 @@ async fn resolve(
     drop(turn);
     fetched.map_err(|error| stopped("cannot fetch the repository", error))?;
     let found = app.git.resolve(access, reference).await;
-    // It was fetched: what is not there is not there.
+    // It was fetched just now: a missing reference does not exist.
     found.map_err(|error| Stop::Told(format!("cannot find {reference}: {}", error.message)))
 }
 
-/// The head of a pull request, which no branch of the repository may lead to.
+/// The head of a pull request, which no branch of the repository has to contain.
 pub(super) async fn head(app: &App, access: &GitAccess, plan: &FleetPlan) -> Result<CommitInfo, Stop> {
     let renewed = app.mirror_renew(access).await;
     renewed.map_err(|error| stopped("cannot fetch the repository", error))?;
@@ -384,7 +384,7 @@ fn part(
     let (state, error, built) = match (error, built) {
         (Some(error), _) => (FleetPartState::Failed, Some(error), None),
         (None, Some(Err(error))) => (FleetPartState::Failed, Some(error.message.clone()), None),
-        // Nobody is asked; what was built is known all the same.
+        // No agent is asked, but the built artifact is recorded.
         (None, Some(Ok(built))) if is_away => (FleetPartState::Away, None, Some(built)),
         (None, Some(Ok(built))) => (FleetPartState::Waiting, None, Some(built)),
         (None, None) => (FleetPartState::Failed, Some("its artifact was not built".to_owned()), None),
@@ -392,7 +392,7 @@ fn part(
     let candidate = built.map(|built| PlanCandidate {
         id,
         artifact_digest: built.digest.clone(),
-        // The artifact of several sources is of no folder alone.
+        // The artifact of several sources has no single root folder.
         source_root: if is_composed { "" } else { git.root_of(&built.folder) }.to_owned(),
         folder: built.folder.clone(),
         sha: sha.to_owned(),
@@ -414,18 +414,18 @@ fn part(
     FleetReached { part, candidate }
 }
 
-/// Whether what is read at a ref moves with a commit that goes to this branch.
+/// Whether a git reference moves with a commit to this branch.
 fn moves_with(base: Option<&Base<'_>>, moves_head: bool, git: &GitRef) -> bool {
     base.is_none_or(|Base { branch, .. }| follows(git, branch) || (moves_head && follows_head(git)))
 }
 
-/// Of a source that cannot be read there is none.
+/// An unreadable source has no digest.
 fn digest_at(found: &[Result<Closure, GitError>], place: usize) -> &str {
     found.get(place).and_then(|one| one.as_ref().ok()).map_or("-", |closure| closure.digest.as_str())
 }
 
 impl Head<'_> {
-    /// What the commit does to the services of a repository: to those that follow the branch that it goes to, by what differs from that.
+    /// The effect of the commit on the services of a repository: on those that follow the target branch, by their difference to it.
     pub(super) async fn asks(
         &self,
         plan: FleetPlanId,
@@ -480,7 +480,7 @@ impl Head<'_> {
         })
     }
 
-    /// What tells whether the plan of a commit is about the same with its branch here.
+    /// The digest that tells whether the plan of a commit stays the same with the branch here.
     pub(super) async fn about_now(
         &self,
         (targets, default): (&[FleetTarget], Option<&str>),
@@ -494,7 +494,7 @@ impl Head<'_> {
         self.about(&targets, &planned).await
     }
 
-    /// The services of a repository that move with the commit, and whether its branch is the default one.
+    /// The services of a repository that move with the commit, and whether the target branch is the default one.
     async fn targets(
         &self,
         repository: RepositoryId,
@@ -511,11 +511,11 @@ impl Head<'_> {
         Ok((targets, moves_head))
     }
 
-    /// What is rendered of the commit: its merge, where the branch may have moved on.
+    /// The planned commit: the merge, if the branch may have moved.
     async fn planned(&self, base: Option<&Base<'_>>, is_any: bool) -> Result<Planned, Stop> {
         let as_it_is = |base_sha| Planned { sha: self.commit.sha.clone(), base_sha, is_merged: false };
         match base {
-            // Nobody waits for the merge of what reaches nothing.
+            // Without any service the merge is not needed.
             Some(Base { branch, sha, has_moved_on: true }) if is_any => {
                 merged(self.app, self.access, (branch, sha.as_str()), &self.commit.sha).await
             }
@@ -524,7 +524,7 @@ impl Head<'_> {
         }
     }
 
-    /// Of each service that the commit reaches, what it reads on the branch and what in the merge, as one digest.
+    /// One digest over what each affected service reads on the branch and in the merge.
     async fn about(&self, targets: &[FleetTarget], planned: &Planned) -> Result<Option<String>, Stop> {
         let Some(base) = &planned.base_sha else { return Ok(None) };
         let mut sources = Sources::default();
@@ -549,7 +549,7 @@ impl Head<'_> {
         Ok(Some(hex::encode(digest.finalize())))
     }
 
-    /// The services whose files are other ones at the commit than on the branch that it goes to, or, without one, than what they are at.
+    /// The services whose files at the commit differ from those on the target branch, or, without one, from their current ones.
     async fn reached(
         &self,
         targets: Vec<FleetTarget>,
@@ -624,7 +624,7 @@ impl Head<'_> {
         Ok(found)
     }
 
-    /// Charts whose dependencies are elsewhere, apart for services whose projects may read from different places.
+    /// Fetches charts from elsewhere, separately for services whose projects may read from different places.
     async fn complete(
         &self,
         incomplete: &[&Reach],

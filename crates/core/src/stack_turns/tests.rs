@@ -253,14 +253,14 @@ fn no_run_stays_as_it_is_for_ever() {
     assert_eq!(tended(&pending, 1000), None);
     let Some(Turn::Over(RunStatus::Failed, Some(error))) = tended(&pending, 1001) else { panic!() };
     assert!(
-        error.contains("agent of cluster blue did not start it within 15 minutes: it was never heard of")
+        error.contains("agent of cluster blue did not start it within 15 minutes: it has never connected")
     );
     let noted = StackRun { error: Some("no such image".to_owned()), ..pending };
     let Some(Turn::Over(_, Some(error))) = tend(&noted, &Around { heard: Some(at(7)), ..blue }, at(2000))
     else {
         panic!()
     };
-    assert!(error.contains("last heard of at 1970-01-12") && error.contains("no such image"), "{error}");
+    assert!(error.contains("it last connected at 1970-01-12") && error.contains("no such image"), "{error}");
 
     let queued = run(RunStatus::Queued, RunPhase::Plan);
     assert_eq!(tended(&queued, 1800), None);

@@ -1,4 +1,4 @@
-//! The lock of a stack's state, where the Job of a run holds it.
+//! The lock of a stack's state, while the Job of a run holds it.
 
 use chrono::{DateTime, Utc};
 use plural_app::stack_run::RunMove;
@@ -17,22 +17,22 @@ use super::row::{phase_of, run, runs, status_of, step};
 use crate::error::db;
 use crate::{stack, transaction};
 
-/// How the note of an apply begins that waits for the lock of a lost run.
+/// Prefix of the note of an apply that waits for the lock of a lost run.
 const WAITS: &str = "waits until the state is not locked: ";
 
-/// The lock of the stack's state that the Job of some run holds. While no run is under way, it is of one that was not heard of any more, and
-/// may still be at work.
+/// The lock of the stack's state, if the Job of a run holds it. While no run is active, it belongs to a lost run, whose Job may
+/// still be at work.
 pub(super) fn lock_of_runs(stack: &stack::row::Model) -> Result<Option<StateLock>> {
     Ok(stack::lock_of(stack)?.filter(|lock| RunActor::run_of(&lock.author).is_some()))
 }
 
-/// The one that this run holds.
+/// The lock that this run holds.
 pub(super) fn lock_of_run(stack: &stack::row::Model, run: &run::Model) -> Result<Option<StateLock>> {
     let id = StackRunId::from_uuid(run.id);
     Ok(stack::lock_of(stack)?.filter(|lock| RunActor::run_of(&lock.author) == Some(id)))
 }
 
-/// Applies that wait until the Job that holds the state is known to be gone say so. Whether one of them did not before.
+/// Sets the note of applies that wait until the Job that holds the state is known to have stopped. Returns whether any note is new.
 pub(super) async fn wait_in_tx(
     write: &transaction::Write<'_>,
     runs: &[Uuid],
@@ -57,7 +57,7 @@ pub(super) async fn wait_in_tx(
     Ok(written.rows_affected > 0)
 }
 
-/// Nothing is lost any more: these wait for no lock, and say so no more.
+/// No run is lost any more: clears the notes of these, which no longer wait for a lock.
 pub(super) async fn wait_no_more_in_tx(write: &transaction::Write<'_>, stack: Uuid) -> Result<bool> {
     let written = run::Entity::update_many()
         .col_expr(run::Column::Error, Expr::value(None::<String>))
@@ -71,8 +71,8 @@ pub(super) async fn wait_no_more_in_tx(write: &transaction::Write<'_>, stack: Uu
     Ok(written.rows_affected > 0)
 }
 
-/// The lock that this run held is released. Where it did not end well and may have changed something, what was planned meanwhile may do
-/// that once more, though nobody wrote the state: ends all that waits to be applied, and what is being planned. The row of the stack is
+/// Releases the lock that this run held. If it failed and may have changed something, plans made meanwhile could repeat that change,
+/// although nobody wrote the state: cancels everything that waits to be applied, and that is being planned. The row of the stack is
 /// locked.
 pub(super) async fn end_waiting_in_tx(
     write: &mut transaction::Write<'_>,
@@ -88,7 +88,7 @@ pub(super) async fn end_waiting_in_tx(
     let queued = Condition::all()
         .add(run::Column::Status.eq(RunStatus::Queued.as_str()))
         .add(run::Column::Phase.eq(RunPhase::Apply.as_str()));
-    // What has not begun to plan sees what the lost run did.
+    // A run that has not begun to plan will see the changes of the lost run.
     let plans = Condition::all()
         .add(run::Column::Status.eq(RunStatus::Running.as_str()))
         .add(run::Column::Phase.eq(RunPhase::Plan.as_str()))
@@ -132,7 +132,7 @@ pub(super) async fn end_waiting_in_tx(
     Ok(ended)
 }
 
-/// Whether a step of its second Job that changes something began. At the end of a run steps fail that never began, too: when they began tells.
+/// Whether a step of its second Job that changes something began. The end of a run also fails steps that never began: the start time tells.
 async fn has_changed_in_tx(write: &transaction::Write<'_>, run: &run::Model) -> Result<bool> {
     let begun = step::Entity::find()
         .filter(step::Column::RunId.eq(run.id))
@@ -144,7 +144,8 @@ async fn has_changed_in_tx(write: &transaction::Write<'_>, run: &run::Model) -> 
     Ok(begun.map_err(db("looking for what a run has begun"))? > 0)
 }
 
-/// Somebody ended a lock of a stack whose row is locked. Where it was of a run, as where the console releases it.
+/// Records that a user released the lock of a stack whose row is locked. If a run held it, the effects are those of a release by the
+/// console.
 pub(crate) async fn unlocked_in_tx(
     write: &mut transaction::Write<'_>,
     stack: &stack::row::Model,

@@ -1,5 +1,5 @@
-//! Moves of runs. The row of the stack is locked before those of its runs, so that of two who move runs of one stack one comes second,
-//! and sees what the first did.
+//! Moves of runs. The row of the stack is locked before the rows of its runs, so that concurrent moves of runs of one stack are serialised,
+//! and the second sees the first.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -33,21 +33,21 @@ use crate::error::{db, gone_or};
 use crate::transaction::{self, set};
 use crate::{dependency, service_import, stack};
 
-/// Outputs of one statement.
+/// Limit of outputs per statement.
 const OUTPUTS: usize = 500;
 
 /// Who moves a run.
 pub(super) enum Mover<'a> {
-    /// Somebody who may, by what they may do to this stack. Their line says what they did.
+    /// A user with rights to this stack. The audit line says what they did.
     Person { stack: StackId, entry: &'a AuditEntry },
-    /// The console, an agent or a harness. The end of a run gets a line.
+    /// The console, an agent or a harness. The end of a run gets an audit line.
     Machine(&'a Actor),
 }
 
-/// Runs that are about what the stack is.
+/// Kinds of runs that determine the stack's status.
 pub(super) const OF_STACK: [&str; 2] = [RunKind::Apply.as_str(), RunKind::Destroy.as_str()];
 
-/// The number of the run that has the queue of a stack whose row is locked.
+/// The number of the run that holds the queue of a stack whose row is locked.
 pub(crate) async fn active_in_tx(write: &transaction::Write<'_>, stack: StackId) -> Result<Option<i64>> {
     run::Entity::find()
         .select_only()
@@ -62,8 +62,8 @@ pub(crate) async fn active_in_tx(write: &transaction::Write<'_>, stack: StackId)
         .map_err(db("looking for a run that is under way"))
 }
 
-/// Whether a run has the queue of a stack whose row is locked, and which plans of pull requests are under way beside it: one of these
-/// checks, another one, or both.
+/// Whether a run holds the queue of a stack whose row is locked, and which plans of pull requests run beside it: `true` for a check,
+/// `false` for any other.
 async fn holders_in_tx(
     write: &transaction::Write<'_>,
     stack: StackId,
@@ -90,8 +90,8 @@ async fn holders_in_tx(
     Ok((is_held, pulls))
 }
 
-/// The runs of a stack that are not over and only check the commit of a fork. Its author says how long that takes, so that no plan waits
-/// for it.
+/// The open runs of a stack that only check the commit of a fork. The author of the fork decides how long that takes, so plans never
+/// wait for it.
 async fn checks_in_tx(write: &transaction::Write<'_>, stack: StackId) -> Result<BTreeSet<Uuid>> {
     let pulls: Vec<(Uuid, JsonValue)> = run::Entity::find()
         .select_only()
@@ -110,7 +110,7 @@ async fn checks_in_tx(write: &transaction::Write<'_>, stack: StackId) -> Result<
     Ok(pulls.into_iter().filter(is_check).map(|(id, _)| id).collect())
 }
 
-/// What the row of a stack says of its runs follows what they are now.
+/// Updates the columns of a stack that are derived from its runs.
 pub(super) async fn stack_follows_in_tx(
     write: &transaction::Write<'_>,
     stack: Uuid,
@@ -132,7 +132,7 @@ pub(super) async fn stack_follows_in_tx(
 }
 
 impl Database {
-    /// Moves a run, with all that follows from that.
+    /// Moves a run, with everything that follows from that.
     pub(super) async fn run_move(
         &self,
         mover: Mover<'_>,
@@ -172,7 +172,7 @@ impl Database {
         new.sequence += i64::from(is_told);
         write_in_tx(&write, &new).await?;
         if was_active && status_of(&new)? == RunStatus::Queued && phase_of(&new)? == RunPhase::Plan {
-            // The next Job's plan is another one.
+            // The plan of the next Job is a different one.
             finding::forget_in_tx(&write, new.id).await?;
         }
         if let Some(steps) = &change.steps {
@@ -202,16 +202,16 @@ impl Database {
             told.sha = set(Some(sha.clone()));
             told.last_successful_at = set(Some(change.at));
             if stack.drifted_at.is_some() {
-                // What it changed may be what had drifted: the clock looks again.
+                // It may have changed drifted resources: drift detection is due again.
                 told.next_drift_at = set(Some(change.at));
             }
             if let Some(outputs) = outputs {
                 let had_any = has_outputs_in_tx(&write, stack.id).await?;
                 if had_any || !outputs.is_empty() {
-                    // This locks the services, before what is told of them is locked.
+                    // This locks the services, before their deltas are locked.
                     service_import::renew_importers_in_tx(&mut write, stack.id, change.at).await?;
                 }
-                // Before they go: what was told of services may hold a sensitive one.
+                // Before the outputs are deleted: the status of a service may contain a sensitive one.
                 service_import::hide_former_outputs_in_tx(&write, stack.id).await?;
                 replace_outputs_in_tx(&write, stack.id, outputs).await?;
             }
@@ -247,7 +247,7 @@ impl Database {
         Ok(Some(new.try_into()?))
     }
 
-    /// What a run takes from other stacks is known: what goes into it, in the place of what did, while its code is not put together.
+    /// Sets what a queued run takes from other stacks, replacing its snapshot and inputs, before its code is prepared.
     pub(super) async fn run_settle(
         &self,
         id: StackRunId,
@@ -264,7 +264,7 @@ impl Database {
         let row = run::ActiveModel {
             id: ActiveValue::Unchanged(old.id),
             snapshot: set(to_json(snapshot, "what goes into a run")?),
-            // It waits no more.
+            // It no longer waits.
             error: set(None),
             ..Default::default()
         };
@@ -283,13 +283,13 @@ impl Database {
         Ok(Some(new.try_into()?))
     }
 
-    /// Makes the run pending that is next, if none has the queue. While the Job of a run that was lost may still hold the state, no apply is
-    /// next: these say what they wait for.
+    /// Makes the next run of a stack pending, if none holds the queue. While the Job of a lost run may still hold the state, no apply
+    /// starts: the waiting ones get a note about that.
     pub(super) async fn run_next(&self, stack: StackId, at: DateTime<Utc>) -> Result<Option<StackRun>> {
         let mut write = self.write().await?;
         let known = stack::row::Entity::find_by_id(stack.uuid()).lock_exclusive().one(&write.tx).await;
         let Some(known) = known.map_err(db("reading a stack"))? else { return Ok(None) };
-        // A plan of a pull request waits for all others, also for one of its kind, and holds up none of the others. A check is no plan's kind.
+        // A plan of a pull request waits for all other runs and for another such plan, and delays no other kind. Checks count separately.
         let checks = checks_in_tx(&write, stack).await?;
         let (is_held, pulls) = holders_in_tx(&write, stack, &checks).await?;
         if is_held {
@@ -306,7 +306,7 @@ impl Database {
             .all(&write.tx)
             .await
             .map_err(db("reading the queue of a stack"))?;
-        // Nobody is under way: a lock that a run holds is of one that was lost.
+        // No run is active: a lock that a run holds is that of a lost one.
         let lost = lock_of_runs(&known)?;
         let mut next: Option<(Rank, Uuid)> = None;
         let mut waiting = Vec::new();
@@ -353,7 +353,7 @@ impl Database {
     }
 }
 
-/// Which of a queue goes first: the greatest.
+/// The rank in a queue: the greatest goes first.
 type Rank = (RunPhase, RunTrigger, Reverse<bool>, Reverse<i64>);
 
 async fn lock_in_tx(write: &transaction::Write<'_>, id: Uuid) -> Result<Option<run::Model>> {
@@ -361,7 +361,7 @@ async fn lock_in_tx(write: &transaction::Write<'_>, id: Uuid) -> Result<Option<r
     found.map_err(db("reading a run"))
 }
 
-/// The run stands as its mover believed. Who names no status moves it from any.
+/// Whether the run is as its mover expects. A mover without a status accepts any.
 fn stands(run: &run::Model, change: &RunMove) -> Result<bool> {
     let is_from = change.from.is_empty() || change.from.contains(&status_of(run)?);
     let is_of = match change.of {
@@ -371,7 +371,7 @@ fn stands(run: &run::Model, change: &RunMove) -> Result<bool> {
     Ok(is_from && is_of)
 }
 
-/// Something of the Job of a run has begun that may not be done twice. Its row is locked, so no step begins meanwhile.
+/// Whether any step of the run's Job that must not run twice has begun. The row is locked, so no step starts meanwhile.
 async fn has_begun_in_tx(write: &transaction::Write<'_>, run: &run::Model) -> Result<bool> {
     let steps = step::Entity::find().filter(step::Column::RunId.eq(run.id)).all(&write.tx).await;
     let steps = steps.map_err(db("reading the steps of a run"))?;
@@ -379,7 +379,7 @@ async fn has_begun_in_tx(write: &transaction::Write<'_>, run: &run::Model) -> Re
     Ok(has_begun(&StackRun::try_from(run.clone())?, &steps))
 }
 
-/// The row of a run that has moved, with the sequence that it had.
+/// The row of a run after a move, with the sequence unchanged.
 pub(super) fn moved(old: &run::Model, change: &RunMove) -> Result<run::Model> {
     let RunMove {
         from: _,
@@ -406,7 +406,7 @@ pub(super) fn moved(old: &run::Model, change: &RunMove) -> Result<run::Model> {
     } = change;
     let mut new = old.clone();
     if to.is_some() || error.is_some() {
-        // A note of where it stood before says nothing of where it stands now.
+        // A note on the old status does not apply to the new one.
         new.error.clone_from(error);
     }
     if let Some(to) = to {
@@ -418,7 +418,7 @@ pub(super) fn moved(old: &run::Model, change: &RunMove) -> Result<run::Model> {
             new.credential_hash = None;
         }
         if *to == RunStatus::Queued && phase.is_none() && phase_of(old)? == RunPhase::Plan {
-            // Another Job plans anew.
+            // Another Job computes a new plan.
             new.planned = None;
         }
         if *to == RunStatus::Running {
@@ -463,7 +463,7 @@ pub(super) fn moved(old: &run::Model, change: &RunMove) -> Result<run::Model> {
     Ok(new)
 }
 
-/// Writes all of a run that moves.
+/// Writes all columns that a move changes.
 pub(super) async fn write_in_tx(write: &transaction::Write<'_>, run: &run::Model) -> Result<()> {
     let row = run::ActiveModel {
         id: ActiveValue::Unchanged(run.id),
@@ -488,7 +488,7 @@ pub(super) async fn write_in_tx(write: &transaction::Write<'_>, run: &run::Model
     row.update(&write.tx).await.map(drop).map_err(gone_or("stack run", db("moving a run")))
 }
 
-/// The steps of the phases of these, in the place of those that there were, and of their logs.
+/// Replaces all steps of the phases of these, with their logs.
 async fn replace_steps_in_tx(
     write: &transaction::Write<'_>,
     id: StackRunId,
@@ -509,7 +509,7 @@ async fn replace_steps_in_tx(
     step::Entity::insert_many(rows).exec_without_returning(&write.tx).await.map(drop).map_err(db(doing))
 }
 
-/// Nothing of a run that is over is still to come. What ran when it ended well ended well; what had not begun then, was not needed.
+/// Ends the steps of an ended run. In a successful run, a running step succeeded, and a pending one was not needed.
 pub(super) async fn end_steps_in_tx(
     write: &transaction::Write<'_>,
     run: &run::Model,
@@ -532,9 +532,9 @@ pub(super) async fn end_steps_in_tx(
         .map_err(db("ending the steps of a run"))
 }
 
-/// Ends earlier runs whose plans, or whose turn to plan, this one has made worthless. An approved one goes on: it is next, and this
-/// one's plan is refused when it has changed the state. While a lost run holds the lock of the state, none is next, and they would be ever
-/// more: then the newest takes the place of all but that run itself.
+/// Cancels earlier runs whose plan, or whose place in the queue to plan, is obsolete now. An approved one stays: it is next, and if it
+/// changes the state, this one's plan is refused. While a lost run holds the lock of the state, no apply starts, and they would pile up:
+/// then the newest also supersedes the approved ones, but not the lost run itself.
 async fn supersede_in_tx(
     write: &transaction::Write<'_>,
     (stack, by): (&stack::row::Model, &run::Model),
@@ -545,7 +545,7 @@ async fn supersede_in_tx(
         .add(run::Column::Phase.eq(RunPhase::Plan.as_str()));
     let mut waits =
         Condition::any().add(run::Column::Status.eq(RunStatus::PendingApproval.as_str())).add(queued);
-    // This one has the queue: any other run that holds the lock is lost.
+    // This run holds the queue: any other run that holds the lock is lost.
     let holder = lock_of_runs(stack)?.and_then(|lock| RunActor::run_of(&lock.author));
     if let Some(lost) = holder.filter(|holder| holder.uuid() != by.id) {
         let held_up = Condition::all()
@@ -610,7 +610,7 @@ async fn replace_outputs_in_tx(
     Ok(())
 }
 
-/// The line of the end of a run.
+/// The audit line of the end of a run.
 pub(super) fn end_of(
     actor: &str,
     stack: &stack::row::Model,
@@ -620,7 +620,7 @@ pub(super) fn end_of(
 ) -> AuditEntry {
     AuditEntry {
         action: format!("stack.run.{}", run.status).into(),
-        // What people do to a run has a line of theirs.
+        // Actions of users have their own audit lines.
         user_id: None,
         actor: actor.to_owned(),
         token_id: None,
@@ -638,7 +638,7 @@ pub(super) fn end_of(
     }
 }
 
-/// The event of a run. One that its agent has nothing more to do for is none of its cluster's work.
+/// The event of a run. A run that its agent is done with is removed from the work of its cluster.
 pub(super) fn event(run: &run::Model, is_active: bool) -> FeedSubject {
     FeedSubject::Work {
         cluster_id: ClusterId::from_uuid(run.cluster_id),

@@ -178,7 +178,7 @@ async fn a_node_without_power_holds_the_lock_until_its_pod_is_given_up(
     let (stack, run) = applying(&world).await?;
     let id = run["id"].as_str().unwrap_or_default();
     world.place.lose_power().await;
-    world.fails(&run, &["not heard of", "may have changed"]).await;
+    world.fails(&run, &["sent no heartbeat", "may have changed"]).await;
     // A node that cannot be reached may be at work all the same.
     let known = world.known(&stack).await?;
     assert_ne!(known["lock"], Value::Null, "{known}");

@@ -30,6 +30,7 @@ each_database!(
     a_fork_finds_nothing_of_the_stack_until_its_commit_is_released,
     a_fork_of_a_tool_that_runs_what_it_reads_waits,
     only_stacks_that_it_reaches_are_planned,
+    a_stack_whose_change_is_taken_back_has_no_plan_any_more,
     one_that_its_host_deleted_reaches_no_stack,
     a_pull_request_is_judged_by_the_rules_of_the_branch_that_it_goes_to,
     forks_keep_no_plan_from_those_who_may_push,
@@ -403,6 +404,22 @@ async fn only_stacks_that_it_reaches_are_planned(database: TestDatabase) {
     let more = h.host.open_from("more", false);
     assert_eq!(h.seen(more).await, 0);
     assert_eq!(h.plan(&h.w.t.owner, more).await.outcome(), "INVALID");
+    h.w.t.stop().await;
+}
+
+async fn a_stack_whose_change_is_taken_back_has_no_plan_any_more(database: TestDatabase) {
+    let (h, number) = Hosted::with_pull(&database).await;
+    h.w.run(2, "PENDING").await;
+    h.comment(number, "being made").await;
+    // The next head changes something else alone: the host does not list the stack's folder.
+    let head = h.push("feature", &[("docs/a.md", "two\n")]);
+    assert_eq!(h.seen(number).await, 0);
+    assert!(h.pulls().await.is_empty());
+    let over = h.w.run(2, "CANCELLED").await;
+    assert_eq!(over["error"], "the pull request does not reach the stack any more");
+    let told = h.comment(number, "reaches no stack any more").await;
+    assert!(!told.contains("being made"), "{told}");
+    assert!(h.host.statuses(&head).is_empty(), "nothing waits at the new head");
     h.w.t.stop().await;
 }
 

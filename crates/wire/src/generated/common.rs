@@ -116,13 +116,13 @@ impl PolicyRole {
     }
 }
 
-/// How far the console is with opening a pull request.
+/// The phase of opening a pull request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PrPhase {
     /// It was not opened, and will not be.
     Failed,
-    /// The host has it.
+    /// It exists at its host.
     Opened,
     /// It is being opened.
     Pending,
@@ -143,15 +143,15 @@ impl PrPhase {
     }
 }
 
-/// How a pull request stands.
+/// The status of a pull request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PrStatus {
-    /// It was closed and not merged.
+    /// It was closed without a merge.
     Closed,
     /// It was merged.
     Merged,
-    /// It can be merged.
+    /// It is open.
     Open,
     /// One that a newer console knows and this client does not.
     #[serde(other)]
@@ -269,23 +269,23 @@ impl ServiceDeploymentStatus {
     }
 }
 
-/// How far a run is.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum StackStatus {
-    /// A person or a later run ended it.
+    /// A user or a later run cancelled it.
     Cancelled,
-    /// It ended otherwise; its error says how.
+    /// It failed; its error has the reason.
     Failed,
-    /// The cluster's agent is to start its Job.
+    /// The cluster's agent has to start its Job.
     Pending,
-    /// Its plan waits for people.
+    /// Its plan waits for approval.
     PendingApproval,
-    /// Its code is being put together, or another run of the stack goes first.
+    /// The console prepares its code, or another run of the stack goes first.
     Queued,
-    /// Its Job has spoken.
+    /// Its Job has reported.
     Running,
-    /// Done.
+    /// It succeeded.
     Successful,
     /// One that a newer console knows and this client does not.
     #[serde(other)]

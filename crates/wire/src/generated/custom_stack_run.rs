@@ -11,7 +11,7 @@ use crate::{
     shared::list,
 };
 
-/// Commands under a name, of a stack or of all stacks of a project.
+/// Named commands, of a stack or of all stacks of a project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomStackRun {
@@ -21,18 +21,18 @@ pub struct CustomStackRun {
     pub name: String,
     /// What it is for, in Markdown.
     pub documentation: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub inserted_at: Option<DateTime<Utc>>,
     /// When it was last changed.
     pub updated_at: Option<DateTime<Utc>>,
-    /// The stack that it is of; absent: any of the project.
+    /// Its stack; absent: any of the project.
     pub stack: Option<StackRef>,
-    /// Where it belongs.
+    /// Its project.
     pub project: Option<ProjectRef>,
-    /// In this order; the first one that fails is the last.
+    /// In order; the first one that fails ends the run.
     #[serde(default, deserialize_with = "list")]
     pub commands: Vec<StackCommand>,
-    /// What whoever starts it is asked. Answers are variables of the environment of the commands, by the names of the questions.
+    /// The questions to users who start it. Answers are environment variables of the commands, named after the questions.
     #[serde(default, deserialize_with = "list")]
     pub configuration: Vec<PrConfiguration>,
 }
@@ -56,7 +56,7 @@ pub struct PrConfiguration {
     pub values: Vec<String>,
 }
 
-/// A command that somebody runs on demand. No shell reads it.
+/// A command that a user runs on demand. It does not go through a shell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackCommand {
     /// Program.
@@ -64,9 +64,9 @@ pub struct StackCommand {
     /// Its arguments.
     #[serde(default, deserialize_with = "list")]
     pub args: Vec<String>,
-    /// Folder below the one in which the tool runs; absent for that itself.
+    /// Folder below the tool's working folder; absent: the working folder.
     pub dir: Option<String>,
-    /// It waits for approval where the stack asks for that, and runs with the rights to apply then.
+    /// It waits for approval if the stack requires that, and then runs with the rights to apply.
     pub approve: Option<bool>,
 }
 
@@ -165,7 +165,7 @@ fragment StackCommand on StackCommand { cmd args dir approve }
 fragment StackRef on InfrastructureStack { id name }";
 }
 
-/// Commands under a name.
+/// Named commands.
 #[derive(Debug, Clone, Serialize)]
 pub struct GetCustomStackRun {
     pub id: String,
@@ -186,7 +186,7 @@ fragment StackCommand on StackCommand { cmd args dir approve }
 fragment StackRef on InfrastructureStack { id name }";
 }
 
-/// Deletes commands under a name; runs that were started stay.
+/// Deletes named commands; runs that were started stay.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeleteCustomStackRun {
     pub id: String,
@@ -202,7 +202,7 @@ impl Operation for DeleteCustomStackRun {
 }";
 }
 
-/// Starts commands under a name: a run of them, in the environment of the stack. Needs the action `stack-exec` on it.
+/// Starts named commands: a run of them, in the environment of the stack. Needs the action `stack-exec` on it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StartCustomStackRun {

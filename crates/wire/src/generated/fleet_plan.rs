@@ -10,53 +10,53 @@ use crate::{
     shared::list,
 };
 
-/// What a commit would do on every cluster that it reaches. Nothing of it is applied.
+/// What a commit would change on every cluster that it affects. Nothing is applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FleetPlan {
     /// Id.
     pub id: String,
-    /// How far it is.
+    /// Its phase.
     pub phase: Option<FleetPlanPhase>,
-    /// Why it cannot be made.
+    /// Why it failed.
     pub error: Option<String>,
-    /// What was asked for: commit, branch or tag.
+    /// The commit, branch or tag that was asked for.
     #[serde(rename = "ref")]
     pub reference: Option<String>,
-    /// The branch that it goes to.
+    /// The target branch.
     pub base: Option<String>,
-    /// The commit; absent until the console has looked. That of a preview is in no repository.
+    /// The commit; absent until the console has found it. That of a preview is in no repository.
     pub sha: Option<String>,
-    /// The commit that its base branch was at; absent until the console has looked, and without a base.
+    /// The commit of its target branch; absent until the console has found it, and without a target branch.
     pub base_sha: Option<String>,
-    /// Whether the commit was merged into that before it was planned: the branch had moved on.
+    /// Whether the plan is of the commit merged into that: the branch had moved.
     pub merged: Option<bool>,
-    /// The commit that its base branch has moved to since, where a plan would be about something else there: then it is made again, within five
-    /// minutes, or at once by `replanPullRequest`. Absent where the branch did not move, and where that changes nothing.
+    /// The commit that its target branch moved to, if the plan would differ there: then the console makes it again, within five
+    /// minutes, or at once by `replanPullRequest`. Absent if the branch did not move, and if that changes nothing.
     pub moved_sha: Option<String>,
     /// First line of the commit's message.
     pub message: Option<String>,
-    /// Services that are read from the repository and that it does not reach.
+    /// Number of services that read from the repository and are not affected.
     pub untouched: Option<i64>,
-    /// Services that are put together from several sources and were not looked at: there are too many, or one of their repositories was not
+    /// Number of services with several sources that were skipped: there are too many, or one of their repositories was not
     /// fetched yet.
     pub composed: Option<i64>,
-    /// Services that it reaches and that are too many for one plan.
+    /// Number of affected services beyond the limit of one plan.
     pub omitted: Option<i64>,
-    /// Until when agents have time.
+    /// Deadline of the agents.
     pub deadline_at: Option<DateTime<Utc>>,
     /// Who asked for it.
     pub creator: Option<String>,
-    /// When the plan of a preview goes; absent where it is of a commit.
+    /// When the plan of a preview expires; absent for the plan of a commit.
     pub expires_at: Option<DateTime<Utc>>,
     /// When it was asked for.
     pub inserted_at: Option<DateTime<Utc>>,
-    /// When something of it last changed.
+    /// When it last changed.
     pub updated_at: Option<DateTime<Utc>>,
     /// The stacks whose code a preview changes: those that you may see.
     #[serde(default, deserialize_with = "list")]
     pub stacks: Vec<FleetPlanStack>,
-    /// The services that it reaches.
+    /// The affected services.
     pub reach: Option<FleetPlanReach>,
 }
 
@@ -66,60 +66,60 @@ pub struct FleetPlan {
 pub struct FleetPlanBrief {
     /// Id.
     pub id: String,
-    /// How far it is.
+    /// Its phase.
     pub phase: Option<FleetPlanPhase>,
-    /// Why it cannot be made.
+    /// Why it failed.
     pub error: Option<String>,
-    /// What was asked for: commit, branch or tag.
+    /// The commit, branch or tag that was asked for.
     #[serde(rename = "ref")]
     pub reference: Option<String>,
-    /// The branch that it goes to.
+    /// The target branch.
     pub base: Option<String>,
-    /// The commit; absent until the console has looked. That of a preview is in no repository.
+    /// The commit; absent until the console has found it. That of a preview is in no repository.
     pub sha: Option<String>,
     /// Who asked for it.
     pub creator: Option<String>,
     /// When it was asked for.
     pub inserted_at: Option<DateTime<Utc>>,
-    /// When something of it last changed.
+    /// When it last changed.
     pub updated_at: Option<DateTime<Utc>>,
 }
 
-/// What a plan says of one cluster.
+/// The plan of one cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetPlanCluster {
     /// The cluster's handle when the plan was made.
     pub handle: Option<String>,
-    /// Services that the commit reaches.
+    /// Number of affected services.
     pub services: Option<i64>,
     /// Of those, the ones whose agent has not answered yet.
     pub waiting: Option<i64>,
-    /// Those that cannot be planned.
+    /// The ones that cannot be planned.
     pub failed: Option<i64>,
-    /// Those whose agent was not connected.
+    /// The ones whose agent was not connected.
     pub away: Option<i64>,
-    /// Those whose agent has not answered in time.
+    /// The ones whose agent did not answer in time.
     pub late: Option<i64>,
-    /// What would happen.
+    /// The changes in numbers.
     pub counts: Option<FleetPlanCounts>,
 }
 
-/// How many objects of each kind of change.
+/// Numbers of objects by kind of change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetPlanCounts {
-    /// New.
+    /// Created.
     pub created: Option<i64>,
-    /// Other than before.
+    /// Changed.
     pub changed: Option<i64>,
-    /// Gone.
+    /// Deleted.
     pub deleted: Option<i64>,
     /// Hooks that run.
     pub hooks: Option<i64>,
-    /// As they are.
+    /// Unchanged.
     pub unchanged: Option<i64>,
-    /// Kept from being applied: by policies, limits, other owners, kinds that are not served.
+    /// Blocked: by policies, limits, other owners, or kinds that the cluster does not serve.
     pub blocked: Option<i64>,
-    /// Differ, and are more than a plan lists.
+    /// Changed, but beyond the number that a plan lists.
     pub omitted: Option<i64>,
 }
 
@@ -127,31 +127,31 @@ pub struct FleetPlanCounts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FleetPlanPart {
-    /// Id: `fleetPlanPart` tells each object.
+    /// Id: `fleetPlanPart` returns each object.
     pub id: String,
     /// The service's name when the plan was made.
     pub name: Option<String>,
     /// The cluster's handle when the plan was made.
     pub handle: Option<String>,
-    /// What is known of it.
+    /// Its state.
     pub state: Option<FleetPlanPartState>,
     /// Why it is not planned.
     pub error: Option<String>,
     /// When its agent answered.
     pub answered_at: Option<DateTime<Utc>>,
-    /// What would happen.
+    /// The changes in numbers.
     pub counts: Option<FleetPlanCounts>,
 }
 
-/// The services that a commit reaches: those that you may see.
+/// The affected services that you may see.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetPlanReach {
-    /// All of them in sum.
+    /// The sum of all of them.
     pub counts: Option<FleetPlanCounts>,
-    /// In sum, by cluster.
+    /// The sums by cluster.
     #[serde(default, deserialize_with = "list")]
     pub clusters: Vec<FleetPlanCluster>,
-    /// Each of them, by cluster and name.
+    /// Each service, by cluster and name.
     #[serde(default, deserialize_with = "list")]
     pub parts: Vec<FleetPlanPart>,
 }
@@ -161,13 +161,13 @@ pub struct FleetPlanReach {
 pub struct FleetPlanRun {
     /// Id.
     pub id: String,
-    /// Counts the runs of the stack, from 1.
+    /// Number of the run within the stack, from 1.
     pub number: i64,
-    /// How far it is.
+    /// Its status.
     pub status: StackStatus,
-    /// Why it ended as it did, in words; while it is pending, what it waits for.
+    /// The reason of its end, in words; while it is pending, what it waits for.
     pub error: Option<String>,
-    /// What it planned; absent until it has.
+    /// Its plan; absent until there is one.
     pub plan: Option<StackRunPlan>,
 }
 
@@ -178,21 +178,21 @@ pub struct FleetPlanStack {
     pub problem: Option<String>,
     /// The stack.
     pub stack: Option<StackRef>,
-    /// The run that plans it, and nothing else; absent until it was made, where there is none, and once it was forgotten.
+    /// The run that plans it; absent until it is created, if there is none, and once it was pruned.
     pub run: Option<FleetPlanRun>,
 }
 
-/// What is known of one service of a plan.
+/// The state of one service in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum FleetPlanPartState {
-    /// Its agent was not connected, and was not waited for.
+    /// Its agent was not connected, and the plan does not wait for it.
     Away,
     /// It cannot be planned: it does not build, or does not render.
     Failed,
-    /// Its agent has not answered in time: it is busy, or of an earlier build.
+    /// Its agent did not answer in time: it is busy, or of an earlier build.
     Late,
-    /// Its agent has answered.
+    /// Its agent answered.
     Planned,
     /// Its agent was asked.
     Waiting,
@@ -215,21 +215,21 @@ impl FleetPlanPartState {
     }
 }
 
-/// How far a plan of a commit is.
+/// The phase of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum FleetPlanPhase {
-    /// Agents were asked.
+    /// The console asked the agents.
     Asked,
-    /// All have answered, or had the time to.
+    /// All agents answered, or ran out of time.
     Done,
-    /// It cannot be made.
+    /// The plan failed.
     Failed,
-    /// The commit comes from a fork: nothing is done with it before a person releases it.
+    /// The commit comes from a fork: the console does nothing with it before a user releases it.
     Held,
-    /// The console looks which services the commit reaches.
+    /// The console looks for the services that the commit affects.
     Looking,
-    /// A newer plan took its place.
+    /// A newer plan superseded it.
     Superseded,
     /// One that a newer console knows and this client does not.
     #[serde(other)]

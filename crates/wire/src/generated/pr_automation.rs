@@ -10,7 +10,7 @@ use crate::{
     shared::list,
 };
 
-/// What somebody is asked, and which files of a repository a pull request then changes.
+/// The questions that users are asked, and the files of a repository that a pull request then changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PrAutomation {
@@ -24,22 +24,22 @@ pub struct PrAutomation {
     pub title: Option<String>,
     /// Its body, and the message of its commit: a template.
     pub message: Option<String>,
-    /// The repository that is changed, as `acme/shop`; absent: whoever opens a pull request names it.
+    /// The repository to change, as `acme/shop`; absent: whoever opens a pull request names it.
     pub identifier: Option<String>,
-    /// The branch that pull requests go to; absent: `main`.
+    /// The target branch of its pull requests; absent: `main`.
     pub branch: Option<String>,
     /// What it is for, in Markdown.
     pub documentation: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub inserted_at: Option<DateTime<Utc>>,
     /// When it was last changed.
     pub updated_at: Option<DateTime<Utc>>,
-    /// Where it belongs; absent when you may see the automation but not its project.
+    /// Its project; absent if you may see the automation but not its project.
     pub project: Option<ProjectRef>,
-    /// What is asked.
+    /// The questions.
     #[serde(default, deserialize_with = "list")]
     pub configuration: Vec<PrConfiguration>,
-    /// What is confirmed before a pull request is opened.
+    /// What users confirm before a pull request is opened.
     pub confirmation: Option<PrConfirmation>,
 }
 

@@ -12,13 +12,13 @@ use crate::{
 /// The webhook of a governance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GovernanceWebhook {
-    /// The address that `/v1/open`, `/v1/confirm` and `/v1/close` are below.
+    /// Base URL of `/v1/open`, `/v1/confirm` and `/v1/close`.
     pub url: String,
     /// Calls are signed with a secret.
     pub signed: Option<bool>,
 }
 
-/// Who confirms pull requests before they are merged, and with whose account they are then approved. Its secret is never told.
+/// Who confirms pull requests before a merge, and whose account then approves them. Its secret is never shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PrGovernance {
@@ -26,18 +26,18 @@ pub struct PrGovernance {
     pub id: String,
     /// Unique name.
     pub name: String,
-    /// How it is asked.
+    /// How the console asks it.
     #[serde(rename = "type")]
     pub kind: Option<PrGovernanceType>,
-    /// When it was made.
+    /// When it was created.
     pub inserted_at: Option<DateTime<Utc>>,
     /// When it was last changed.
     pub updated_at: Option<DateTime<Utc>>,
-    /// Where it is asked.
+    /// Its webhook.
     pub configuration: Option<PrGovernanceConfiguration>,
-    /// The connection whose account approves; absent when you may not see it.
+    /// The connection whose account approves; absent if you may not see it.
     pub connection: Option<ScmConnectionRef>,
-    /// Where it belongs; absent for one of the whole installation, and when you may see the governance but not its project.
+    /// Its project; absent for one of the whole installation, and if you may see the governance but not its project.
     pub project: Option<ProjectRef>,
 }
 
@@ -60,25 +60,25 @@ pub struct PrGovernanceRef {
 /// How a pull request stands with its governance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullRequestGovernance {
-    /// What is next.
+    /// The next step.
     pub phase: Option<PrReviewPhase>,
-    /// The commit that this is about; absent before the pull request was read back.
+    /// The commit under review; absent before the pull request was read back.
     pub head: Option<String>,
-    /// The commit that it confirmed: this one may be merged, and no other.
+    /// The confirmed commit: this one may be merged, and no other.
     pub confirmed: Option<String>,
-    /// It said no, for now.
+    /// It refused, for now.
     pub refused: Option<bool>,
-    /// What it said, or why it was not heard.
+    /// Its message, or why the call failed.
     pub message: Option<String>,
-    /// Who confirms it; absent when you may not see it.
+    /// Its governance; absent if you may not see it.
     pub governance: Option<PrGovernanceRef>,
 }
 
-/// How a governance is asked.
+/// How the console asks a governance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PrGovernanceType {
-    /// By a change of ServiceNow. It is not built.
+    /// By a change request of ServiceNow. Not implemented.
     ServiceNow,
     /// By calls of a webhook.
     Webhook,
@@ -98,7 +98,7 @@ impl PrGovernanceType {
     }
 }
 
-/// What the console does next for a pull request with a governance, or has done.
+/// The next or last step of the console for a pull request with a governance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PrReviewPhase {
@@ -106,13 +106,13 @@ pub enum PrReviewPhase {
     Approve,
     /// The head is confirmed, and approved at the host.
     Approved,
-    /// The pull request is over: it tells the governance so.
+    /// The pull request has ended: it reports that to the governance.
     Close,
-    /// The governance was told.
+    /// The end was reported to the governance.
     Closed,
     /// It asks the governance to confirm the head.
     Confirm,
-    /// It tells the governance of the head.
+    /// It reports the head to the governance.
     Open,
     /// One that a newer console knows and this client does not.
     #[serde(other)]
@@ -134,7 +134,7 @@ impl PrReviewPhase {
     }
 }
 
-/// Refused: governance by ServiceNow is not built.
+/// Refused: governance by ServiceNow is not implemented.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GovernanceServiceNowAttributes {
@@ -155,37 +155,37 @@ pub struct GovernanceServiceNowAttributes {
 /// The webhook of a governance.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct GovernanceWebhookAttributes {
-    /// What calls are signed with: at least 16 characters. What there is stays without; an empty text ends it.
+    /// The secret that signs calls: at least 16 characters. Absent: unchanged; an empty text removes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<Secret>,
-    /// The address that `/v1/open`, `/v1/confirm` and `/v1/close` are below: https.
+    /// Base URL of `/v1/open`, `/v1/confirm` and `/v1/close`: https.
     pub url: String,
 }
 
-/// What a governance is given.
+/// The settings of a governance.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PrGovernanceAttributes {
-    /// Where it is asked. A new one needs it; what there is stays without.
+    /// Its webhook. A new one needs it; absent: unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configuration: Option<PrGovernanceConfigurationAttributes>,
     /// The connection whose account approves.
     pub connection_id: String,
-    /// Unique name: the governance that has it is changed.
+    /// Unique name: an existing governance with it is updated.
     pub name: String,
-    /// Where it belongs; by default where its connection does. It cannot be changed.
+    /// Its project; absent: that of its connection. It cannot be changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_id: Option<String>,
-    /// How it is asked: `WEBHOOK`.
+    /// How the console asks it: `WEBHOOK`.
     #[serde(rename = "type")]
     pub kind: PrGovernanceType,
 }
 
-/// Where a governance is asked.
+/// How the console reaches a governance.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PrGovernanceConfigurationAttributes {
-    /// Refused: it is not built.
+    /// Refused: not implemented.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_now: Option<GovernanceServiceNowAttributes>,
     /// The webhook.
@@ -263,7 +263,7 @@ fragment ProjectRef on Project { id name }
 fragment ScmConnectionRef on ScmConnection { id name }";
 }
 
-/// Deletes a governance with its secret; refused while an automation names it, or an open pull request has it.
+/// Deletes a governance with its secret; refused while an automation or an open pull request uses it.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeletePrGovernance {
     pub id: String,

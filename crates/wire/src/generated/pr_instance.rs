@@ -26,75 +26,75 @@ pub struct PrAutomationRef {
 pub struct PrInstance {
     /// Id.
     pub id: String,
-    /// How it stands.
+    /// Its state.
     pub state: Option<PrInstanceState>,
     /// The repository, as `acme/shop`.
     pub repository: Option<String>,
-    /// The branch that pull requests for it go to.
+    /// The target branch of its pull requests.
     pub base: Option<String>,
-    /// The folder that all files lie in which are only its own; empty: the root of the repository.
+    /// The common folder of all files that belong to it alone; empty: the root of the repository.
     pub path: Option<String>,
-    /// The version of its automation that it is of, counted from one.
+    /// The version of its automation, counted from one.
     pub revision: Option<i64>,
-    /// SHA-256 of what that version asks and does.
+    /// SHA-256 of that version's questions and actions.
     pub digest: Option<String>,
-    /// The automation has another version now; absent where you may not see it, and of what is not there.
+    /// The automation has another version now; absent if you may not see it, and for an instance that is not active.
     pub outdated: Option<bool>,
-    /// What was answered, without secrets.
+    /// The answers, without secret ones.
     pub answers: Option<Map<String, Value>>,
-    /// Questions with a secret answer, which is not kept: it has to be given again.
+    /// Questions with a secret answer, which is not stored: it has to be given again.
     #[serde(default, deserialize_with = "list")]
     pub secret_answers: Vec<String>,
-    /// The commit that came with the merge, where it is known.
+    /// The merge commit, if it is known.
     pub commit: Option<String>,
     /// The commit that it was first generated on.
     pub base_commit: Option<String>,
-    /// When it was asked for.
+    /// When it was requested.
     pub inserted_at: Option<DateTime<Utc>>,
-    /// When something of it last changed.
+    /// When it last changed.
     pub updated_at: Option<DateTime<Utc>>,
-    /// Its automation; absent once that is gone, or when you may not see it.
+    /// Its automation; absent once that is deleted, or if you may not see it.
     pub automation: Option<PrAutomationRef>,
-    /// Where it belongs.
+    /// Its project.
     pub project: Option<ProjectRef>,
-    /// The pull request that made it what it is; absent once that is forgotten.
+    /// The pull request of its current version; absent once that is pruned.
     pub pull_request: Option<PullRequestRef>,
-    /// The last pull request that is to change it, or take it away, and was not merged.
+    /// The last pull request that is to change or remove it, and was not merged.
     pub change: Option<PullRequestRef>,
-    /// What was generated.
+    /// The generated files.
     #[serde(default, deserialize_with = "list")]
     pub files: Vec<PrInstanceFile>,
 }
 
-/// A file that was generated.
+/// A generated file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrInstanceFile {
     /// Its path.
     pub path: Option<String>,
-    /// SHA-256 of what it was then; absent: it was taken away.
+    /// SHA-256 of its generated content; absent: it was deleted.
     pub digest: Option<String>,
-    /// It was not there before.
+    /// It did not exist before.
     pub created: Option<bool>,
 }
 
-/// How a generated file is now.
+/// The current state of a generated file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrInstanceFileDrift {
     /// Its path.
     pub path: Option<String>,
-    /// How it differs from what was generated.
+    /// How it differs from its generated content.
     pub drift: Option<PrInstanceDrift>,
-    /// What was done since, as `git diff` shows it.
+    /// The changes since, as `git diff` shows them.
     pub diff: Option<String>,
 }
 
-/// What became of upgrading one of many.
+/// The result of one upgrade among many.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PrInstanceUpgrade {
     /// Why there is none.
     pub error: Option<String>,
-    /// The instance, as it was before.
+    /// The instance before the upgrade.
     pub instance: Option<PrInstance>,
     /// Its pull request, which is being opened.
     pub pull_request: Option<PullRequest>,
@@ -105,23 +105,23 @@ pub struct PrInstanceUpgrade {
 pub struct PullRequestRef {
     /// Id.
     pub id: String,
-    /// Its address; empty while it has none.
+    /// Its URL; empty while it has none.
     pub url: String,
-    /// How it stands; absent where it is not open yet, or was not opened.
+    /// Its status; absent if it is not open yet, or was not opened.
     pub status: Option<PrStatus>,
-    /// How far the console is with opening it.
+    /// The phase of opening it.
     pub phase: Option<PrPhase>,
     /// Why it is not open, or not yet.
     pub error: Option<String>,
 }
 
-/// How a generated file differs from what was generated.
+/// How a generated file differs from its generated content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PrInstanceDrift {
-    /// It holds something else, or an edit is not in it any more.
+    /// It has other content, or an edit is missing.
     Changed,
-    /// It is gone.
+    /// It was deleted.
     Missing,
     /// It does not.
     Same,
@@ -142,7 +142,7 @@ impl PrInstanceDrift {
     }
 }
 
-/// How something that was generated stands.
+/// The state of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PrInstanceState {
@@ -152,7 +152,7 @@ pub enum PrInstanceState {
     Active,
     /// Its pull request is not merged yet.
     Pending,
-    /// A pull request that takes it away was merged.
+    /// A pull request that removes it was merged.
     Removed,
     /// One that a newer console knows and this client does not.
     #[serde(other)]
@@ -210,7 +210,7 @@ fragment ProjectRef on Project { id name }
 fragment PullRequestRef on PullRequest { id url status phase error }";
 }
 
-/// What one pull request generated.
+/// The instance of one pull request.
 #[derive(Debug, Clone, Serialize)]
 pub struct GetPrInstance {
     pub id: String,

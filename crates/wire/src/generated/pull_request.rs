@@ -16,15 +16,15 @@ use crate::{
 pub struct PullRequest {
     /// Id.
     pub id: String,
-    /// How it stands; absent where it is not open yet, or was not opened.
+    /// Its status; absent if it is not open yet, or was not opened.
     pub status: Option<PrStatus>,
-    /// How far the console is with opening it.
+    /// The phase of opening it.
     pub phase: Option<PrPhase>,
     /// Why it is not open, or not yet.
     pub error: Option<String>,
-    /// The commit that the console made for it.
+    /// The commit that the console pushed for it.
     pub commit: Option<String>,
-    /// Its address; empty while it has none.
+    /// Its URL; empty while it has none.
     pub url: String,
     /// Its title.
     pub title: Option<String>,
@@ -40,11 +40,11 @@ pub struct PullRequest {
     pub labels: Vec<String>,
     /// When it was recorded.
     pub inserted_at: Option<DateTime<Utc>>,
-    /// When something of it last changed.
+    /// When it last changed.
     pub updated_at: Option<DateTime<Utc>>,
-    /// When it may be merged, and the merge that somebody asked for.
+    /// Its merge windows, and a waiting merge.
     pub merging: Option<PullRequestMerging>,
-    /// Where it belongs.
+    /// Its project.
     pub project: Option<ProjectRef>,
 }
 
@@ -53,20 +53,20 @@ pub struct PullRequest {
 pub struct PullRequestFile {
     /// Its path.
     pub path: Option<String>,
-    /// What would happen to it.
+    /// Its change.
     pub change: Option<PullRequestFileChange>,
     /// The difference, as `git diff` shows it.
     pub diff: Option<String>,
 }
 
-/// What a pull request would be. Nothing of it is written.
+/// What a pull request would be. Nothing is written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullRequestPreview {
     /// The repository.
     pub repository: Option<String>,
-    /// The branch that it would go to.
+    /// Its target branch.
     pub base: Option<String>,
-    /// The commit of that branch that was looked at.
+    /// The commit of that branch that it was computed from.
     pub commit: Option<String>,
     /// Its title.
     pub title: Option<String>,
@@ -74,10 +74,10 @@ pub struct PullRequestPreview {
     pub message: Option<String>,
     /// All differences, as `git apply` takes them.
     pub patch: Option<String>,
-    /// Files that are not made, as their condition does not hold.
+    /// Files that are not created, because their condition does not hold.
     #[serde(default, deserialize_with = "list")]
     pub skipped: Vec<String>,
-    /// What a person should look at.
+    /// What a person should check.
     #[serde(default, deserialize_with = "list")]
     pub warnings: Vec<String>,
     /// The files that it would change.
@@ -85,15 +85,15 @@ pub struct PullRequestPreview {
     pub files: Vec<PullRequestFile>,
 }
 
-/// What would happen to a file.
+/// The change of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PullRequestFileChange {
-    /// It would be another.
+    /// It would be changed.
     Changed,
-    /// It would be new.
+    /// It would be created.
     Created,
-    /// It would be gone.
+    /// It would be deleted.
     Deleted,
     /// One that a newer console knows and this client does not.
     #[serde(other)]

@@ -10,18 +10,18 @@ use crate::{
     StackRef, document::Operation, document::OperationKind, shared::list,
 };
 
-/// Checks of a pull request's head, counted.
+/// Numbers of checks of a pull request's head.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullRequestChecks {
-    /// How they stand together.
+    /// Their combined status.
     pub state: Option<PrCheckState>,
-    /// Good ones.
+    /// Succeeded.
     pub passed: Option<i64>,
-    /// Bad ones.
+    /// Failed.
     pub failed: Option<i64>,
-    /// Those that are not done.
+    /// Pending.
     pub pending: Option<i64>,
-    /// The host has more than are read: the others may be bad, so they do not count as passed.
+    /// The host has more than the limit: the others may have failed, so they do not count as passed.
     pub incomplete: Option<bool>,
 }
 
@@ -33,73 +33,73 @@ pub struct PullRequestLife {
     pub id: String,
     /// Its number at the host; absent while it has none.
     pub number: Option<i64>,
-    /// How it stands; absent where it is not open yet, or was not opened.
+    /// Its status; absent if it is not open yet, or was not opened.
     pub status: Option<PrStatus>,
-    /// How far the console is with opening it.
+    /// The phase of opening it.
     pub phase: Option<PrPhase>,
     /// Why it is not open, or not yet.
     pub error: Option<String>,
-    /// Its address; empty while it has none.
+    /// Its URL; empty while it has none.
     pub url: String,
     /// Its title.
     pub title: Option<String>,
     /// Who opened it.
     pub creator: Option<String>,
-    /// Who opened it, as the host calls them; absent before it was read back.
+    /// Its author's name at the host; absent before it was read back.
     pub author: Option<String>,
     /// Its branch.
     #[serde(rename = "ref")]
     pub reference: Option<String>,
-    /// The branch that it goes to; absent before it was read back.
+    /// The target branch; absent before it was read back.
     pub base: Option<String>,
     /// The repository, as `acme/shop`.
     pub repository: Option<String>,
     /// Its labels.
     #[serde(default, deserialize_with = "list")]
     pub labels: Vec<String>,
-    /// The commit that it would merge, or that it merged; absent before it was read back.
+    /// The head commit, open or merged; absent before it was read back.
     pub head: Option<String>,
-    /// Its author says that it is not ready for review.
+    /// It is a draft.
     pub draft: Option<bool>,
-    /// It comes from another repository.
+    /// It comes from a fork.
     pub fork: Option<bool>,
-    /// The commit that merged it.
+    /// The merge commit.
     pub merge_commit: Option<String>,
-    /// When that was asked for which is recorded here; absent before it was read back.
+    /// When its recorded state was requested from the host; absent before it was read back.
     pub read_at: Option<DateTime<Utc>>,
-    /// Why it could not be read back the last time.
+    /// Why the last read failed.
     pub read_error: Option<String>,
     /// When it was recorded.
     pub inserted_at: Option<DateTime<Utc>>,
-    /// When something of it last changed.
+    /// When it last changed.
     pub updated_at: Option<DateTime<Utc>>,
-    /// When it may be merged, and the merge that somebody asked for.
+    /// Its merge windows, and a waiting merge.
     pub merging: Option<PullRequestMerging>,
-    /// Checks of its head; absent where the host does not tell.
+    /// Checks of its head; absent if the host reports none.
     pub checks: Option<PullRequestChecks>,
-    /// What reviewers say; absent where the host does not tell.
+    /// Reviews; absent if the host reports none.
     pub reviews: Option<PullRequestReviews>,
-    /// Who has to confirm it before it is merged, and how that stands; absent where it has no governance.
+    /// The governance that has to confirm it before a merge, with its state; absent if it has none.
     pub governance: Option<PullRequestGovernance>,
-    /// Where it belongs.
+    /// Its project.
     pub project: Option<ProjectRef>,
-    /// The service that its text names and that reads its repository; absent, too, when you may not see it.
+    /// The service that its text names and that reads its repository; also absent if you may not see it.
     pub service: Option<ServiceAddress>,
-    /// The stack that its text names and that reads its repository; absent, too, when you may not see it.
+    /// The stack that its text names and that reads its repository; also absent if you may not see it.
     pub stack: Option<StackRef>,
-    /// The cluster that its text names and one of whose services reads its repository; absent, too, when you may not see it.
+    /// The cluster that its text names and one of whose services reads its repository; also absent if you may not see it.
     pub cluster: Option<ClusterRef>,
-    /// The Secret that comes with it, where its automation asks for one.
+    /// The Secret that comes with it, if its automation asks for one.
     pub secret: Option<PullRequestSecret>,
 }
 
-/// The last word of each reviewer of a pull request, counted.
+/// Numbers of reviewers of a pull request, by their latest review.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequestReviews {
-    /// Who approved.
+    /// They approved.
     pub approved: Option<i64>,
-    /// Who wants changes.
+    /// They requested changes.
     pub changes_requested: Option<i64>,
 }
 
@@ -111,41 +111,41 @@ pub struct PullRequestSecret {
     pub namespace: Option<String>,
     /// Its name there.
     pub name: Option<String>,
-    /// How far it is.
+    /// Its state.
     pub state: Option<PullRequestSecretState>,
-    /// Why it is no further.
+    /// Why it waits.
     pub message: Option<String>,
-    /// When something of it last changed.
+    /// When it last changed.
     pub updated_at: Option<DateTime<Utc>>,
-    /// The cluster that it is for; absent, too, when you may not see it.
+    /// Its cluster; also absent if you may not see it.
     pub cluster: Option<ClusterRef>,
     /// Its values, by name.
     #[serde(default, deserialize_with = "list")]
     pub entries: Vec<PullRequestSecretEntry>,
 }
 
-/// A value of a Secret: its name, never it itself.
+/// The name of a Secret's value, without the value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullRequestSecretEntry {
     /// Its name.
     pub name: Option<String>,
     /// The console generated it.
     pub generated: Option<bool>,
-    /// It stays as it is in the Secret that an upgrade changes: nobody gave it anew.
+    /// It is kept from the Secret that an upgrade changes: it was not given again.
     pub kept: Option<bool>,
 }
 
-/// How the checks of a commit stand together.
+/// The combined status of a commit's checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PrCheckState {
-    /// At least one is bad.
+    /// At least one failed.
     Failed,
-    /// There is none.
+    /// There are none.
     None,
-    /// All are good.
+    /// All succeeded.
     Passed,
-    /// Some are not done.
+    /// Some are pending.
     Pending,
     /// One that a newer console knows and this client does not.
     #[serde(other)]
@@ -165,17 +165,17 @@ impl PrCheckState {
     }
 }
 
-/// How far a Secret is.
+/// The state of a Secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PullRequestSecretState {
-    /// It is not there any more.
+    /// It was deleted.
     Deleted,
-    /// The agent of its cluster is to delete it.
+    /// The agent of its cluster has to delete it.
     Deleting,
-    /// The agent of its cluster is to write it.
+    /// The agent of its cluster has to write it.
     Due,
-    /// Its values are forgotten, and it was never written.
+    /// Its values were deleted, and it was never written.
     Forgotten,
     /// Its pull request is not merged yet.
     Waiting,

@@ -9,37 +9,37 @@ use crate::{
     PullRequestLife, SyncWindowKind, document::Operation, document::OperationKind, shared::list,
 };
 
-/// A time that comes again and again, in which pull requests are merged, or are not.
+/// A recurring time in which pull requests may be merged, or may not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MergeWindow {
-    /// Merged only while one of these is open, or not while one is.
+    /// Whether merges are allowed only while such a window is open, or forbidden while one is.
     pub kind: Option<SyncWindowKind>,
     /// When it opens, in cron's five fields.
     pub schedule: Option<String>,
     /// How long it stays open, in seconds.
     pub duration: Option<i64>,
-    /// Name of the time zone that the schedule is meant in.
+    /// Name of the time zone of the schedule.
     pub time_zone: Option<String>,
 }
 
-/// A merge that somebody asked for, and that waits for a window, or was dropped.
+/// A merge that a user asked for, and that waits for a window, or was dropped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequestMergeWish {
-    /// Who asked. It is done only as long as they may merge it.
+    /// Who asked. The merge happens only if they may still merge it.
     pub by: Option<String>,
-    /// The commit that is merged, and no other.
+    /// The commit to merge, and no other.
     pub head: Option<String>,
-    /// How.
+    /// The method.
     pub method: Option<PrMergeMethod>,
     /// When it was asked for.
     pub asked_at: Option<DateTime<Utc>>,
-    /// When the console merges it, or tries so again; absent where it was dropped.
+    /// When the console merges it, or retries; absent if it was dropped.
     pub due_at: Option<DateTime<Utc>>,
-    /// Why it did not work the last time.
+    /// Why the last attempt failed.
     pub error: Option<String>,
-    /// Why it is not done any more; absent while it waits.
+    /// Why it was dropped; absent while it waits.
     pub dropped: Option<String>,
 }
 
@@ -49,22 +49,22 @@ pub struct PullRequestMergeWish {
 pub struct PullRequestMerging {
     /// It may be merged now.
     pub open: Option<bool>,
-    /// When it may be merged next; absent where it may be now, or may not for more than a year.
+    /// When it may be merged next; absent if it may be now, or not within a year.
     pub opens_at: Option<DateTime<Utc>>,
-    /// In these windows; without any, at any time.
+    /// In these windows; none: at any time.
     #[serde(default, deserialize_with = "list")]
     pub windows: Vec<MergeWindow>,
-    /// The merge that somebody asked for.
+    /// The merge that a user asked for.
     pub wish: Option<PullRequestMergeWish>,
 }
 
-/// How to merge.
+/// The method of a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PrMergeMethod {
     /// With a merge commit.
     Merge,
-    /// Its commits on top of the base.
+    /// Rebases its commits onto the target branch.
     Rebase,
     /// As one commit with all changes.
     Squash,
@@ -85,18 +85,18 @@ impl PrMergeMethod {
     }
 }
 
-/// A window to give to a pull request, or to an automation.
+/// A merge window for a pull request, or for an automation.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MergeWindowAttributes {
     /// How long it stays open, in seconds: from a minute to a week.
     pub duration: i64,
-    /// Merged only while one of these is open, which is what holds where nothing is said, or not while one is.
+    /// Whether merges are allowed only while such a window is open, which is the default, or forbidden while one is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<SyncWindowKind>,
     /// When it opens, in cron's five fields.
     pub schedule: String,
-    /// Name of the time zone that the schedule is meant in; UTC by default.
+    /// Name of the time zone of the schedule; UTC by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
 }

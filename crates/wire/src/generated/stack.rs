@@ -11,7 +11,7 @@ use crate::{
     StackStatus, Tag, TagQuery, document::Operation, document::OperationKind, shared::list,
 };
 
-/// Infrastructure that a tool keeps, and whose state the console holds at `/v1/stacks/ID/state`.
+/// Infrastructure that a tool manages, and whose state the console holds at `/v1/stacks/ID/state`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InfrastructureStack {
@@ -19,33 +19,33 @@ pub struct InfrastructureStack {
     pub id: String,
     /// Unique name.
     pub name: String,
-    /// What keeps it.
+    /// Its tool.
     #[serde(rename = "type")]
     pub kind: StackType,
     /// It cannot be deleted.
     pub protect: bool,
-    /// Neither commits nor the clock nor changes of the stack make runs.
+    /// Neither commits nor the schedule nor changes of the stack start runs.
     pub paused: bool,
-    /// How its newest run stands that was neither a dry run nor a look for drift; absent before the first one.
+    /// Status of its newest run other than a dry run or a drift detection; absent before the first one.
     pub status: Option<StackStatus>,
-    /// The commit that was applied last.
+    /// The last applied commit.
     pub sha: Option<String>,
-    /// Since when it is to be destroyed and deleted.
+    /// Since when it is being destroyed and deleted.
     pub deleted_at: Option<DateTime<Utc>>,
-    /// When it was made.
+    /// When it was created.
     pub inserted_at: Option<DateTime<Utc>>,
     /// Names and values by which stacks are grouped and found.
     #[serde(default, deserialize_with = "list")]
     pub tags: Vec<Tag>,
-    /// Where it belongs.
+    /// Its project.
     pub project: Option<ProjectRef>,
-    /// Where in the repository.
+    /// Revision and folder in the repository.
     pub git: Option<GitRef>,
-    /// The cluster whose agent starts the Jobs of its runs; absent when you may not see it.
+    /// The cluster whose agent starts the Jobs of its runs; absent if you may not see it.
     pub cluster: Option<ClusterRef>,
-    /// Who holds its state, if anybody does.
+    /// The lock of its state, if any.
     pub lock: Option<StackLock>,
-    /// The version of its state that counts; absent before the first one.
+    /// The current version of its state; absent before the first one.
     pub state_version: Option<StackStateVersion>,
 }
 
@@ -62,99 +62,99 @@ pub struct StackDefinitionRef {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackDetails {
-    /// Infrastructure that a tool keeps, and whose state the console holds at `/v1/stacks/ID/state`.
+    /// Infrastructure that a tool manages, and whose state the console holds at `/v1/stacks/ID/state`.
     #[serde(flatten)]
     pub stack: InfrastructureStack,
-    /// A plan with changes waits for people.
+    /// A plan with changes waits for approval.
     pub approval: Option<bool>,
-    /// How many people have to agree to a plan.
+    /// How many people have to approve a plan.
     pub required_approvals: i64,
-    /// Whoever started a run, last changed the stack, or wrote, committed or merged code that the run applies is none of them.
+    /// Whoever started a run, last changed the stack, or wrote, committed or merged code of the run may not approve it.
     pub forbid_self_approval: bool,
-    /// A plan that waits and its approvals end after this time; absent: never.
+    /// A waiting plan and its approvals expire after this time; absent: never.
     pub approval_expiry: Option<String>,
-    /// Where plans wait for approval, commands that somebody runs on demand wait, too, all of them.
+    /// If plans wait for approval, all commands that users run on demand wait as well.
     pub command_approval: bool,
-    /// Commands of a run that take longer than this are ended; absent: after one hour.
+    /// Time limit of a run's commands; absent: one hour.
     pub timeout: Option<String>,
-    /// The console keeps the state of the tool, and gives each run the address of it.
+    /// The console holds the state of the tool, and gives its address to each run.
     pub manage_state: Option<bool>,
-    /// Folder below that of `git` in which the tool runs.
+    /// Working folder of the tool, below the folder of `git`.
     pub workdir: Option<String>,
-    /// Given to the tool in its own way.
+    /// Variables for the tool, passed in its own way.
     pub variables: Option<Map<String, Value>>,
-    /// When a run last applied all of it.
+    /// When a run last succeeded in applying it.
     pub last_successful_at: Option<DateTime<Utc>>,
     /// Why its code cannot be read, if it cannot.
     pub source_error: Option<String>,
-    /// How often its code is looked at; absent: as often as the console fetches the repository.
+    /// Interval of polls of its code; absent: each fetch of the repository.
     pub interval: Option<String>,
-    /// The connection to a git host through which its pull requests are planned; absent: each one that may touch the repository, or when you
+    /// The connection to the git host for plans of its pull requests; absent: each one that may use the repository, or if you
     /// may not see it.
     pub connection: Option<ScmConnectionRef>,
-    /// The repository of its code; absent when you may not see it, and of a stack that has a state and no runs.
+    /// The repository of its code; absent if you may not see it, and for a stack with a state and no runs.
     pub repository: Option<GitRepository>,
-    /// What gives a `CUSTOM` stack its commands, in place of its own.
+    /// The definition that a `CUSTOM` stack takes its commands from, instead of its own.
     pub definition: Option<StackDefinitionRef>,
-    /// Variables of the environment of its runs; the values of secret ones are empty.
+    /// Environment variables of its runs; the values of secret ones are empty.
     #[serde(default, deserialize_with = "list")]
     pub environment: Vec<StackEnvironment>,
-    /// Files of its runs, without what is in them.
+    /// Files of its runs, without their content.
     #[serde(default, deserialize_with = "list")]
     pub files: Vec<StackFile>,
 }
 
-/// A variable of the environment of the runs of a stack.
+/// An environment variable of the runs of a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackEnvironment {
     /// Name.
     pub name: String,
-    /// Value; empty of a secret one.
+    /// Value; empty if it is secret.
     pub value: String,
-    /// The value is hidden wherever a run prints it.
+    /// The value is masked in the output of runs.
     pub secret: Option<bool>,
 }
 
 /// The path of a file of the runs of a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackFile {
-    /// Where it is written.
+    /// Its path.
     pub path: String,
 }
 
-/// Who holds the state of a stack. A lock never ends by itself.
+/// The holder of a stack's state lock. A lock never expires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackLock {
-    /// The tool's name of it, which `force-unlock` asks for.
+    /// The tool's id of the lock, which `force-unlock` asks for.
     pub id: String,
-    /// What the tool is doing.
+    /// The tool's operation.
     pub operation: String,
-    /// The user and the machine that the tool runs as, as it says itself.
+    /// The user and the machine that the tool runs as, as it reports them.
     pub who: String,
     /// Whose credential took it.
     pub author: String,
-    /// Counts the locks of the stack: who holds an older one can no longer write.
+    /// Counts the locks of the stack: the holder of an older one can no longer write.
     pub fence: i64,
     /// When it was taken.
     pub inserted_at: Option<DateTime<Utc>>,
 }
 
-/// What a stack gives to others.
+/// An output of a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackOutput {
     /// Name.
     pub name: String,
-    /// The value as JSON; absent where you may not see it.
+    /// The value as JSON; absent if you may not see it.
     pub json: Option<String>,
-    /// The tool says that it is sensitive.
+    /// The tool marks it as sensitive.
     pub secret: Option<bool>,
 }
 
 /// What a stack gives to others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackOutputs {
-    /// What it gives to others. Values that the tool calls sensitive are for those who may read the state.
+    /// Its outputs. Values that the tool marks as sensitive are for users who may read the state.
     #[serde(default, deserialize_with = "list")]
     pub output: Vec<StackOutput>,
 }
@@ -176,10 +176,10 @@ pub struct StackState {
     /// The names of its outputs.
     #[serde(default, deserialize_with = "list")]
     pub outputs: Vec<String>,
-    /// The version; absent of a run.
+    /// The version; absent for a run.
     pub version: Option<StackStateVersion>,
-    /// Its resources, one for each instance, at most 10 000. Of a run, those that the runner of another client named; absent where it
-    /// named none.
+    /// Its resources, one for each instance, at most 10 000. For a run, those that the runner of another client reported; absent if it
+    /// reported none.
     #[serde(default, deserialize_with = "list")]
     pub state: Vec<StackStateResource>,
 }
@@ -189,7 +189,7 @@ pub struct StackState {
 pub struct StackStateChange {
     /// The address of the resource.
     pub identifier: String,
-    /// What became of it.
+    /// What happened to it.
     pub change: StackStateChangeKind,
     /// The names of the attributes that differ.
     #[serde(default, deserialize_with = "list")]
@@ -205,33 +205,33 @@ pub struct StackStateResource {
     pub resource: String,
     /// Its name: `web`.
     pub name: String,
-    /// What manages it, as the state names it; empty where the runner of another client named the resource.
+    /// Its provider, as the state names it; empty if the runner of another client reported the resource.
     pub provider: String,
-    /// Addresses of the resources of the state that it needs by itself, and not only by way of another, without keys of instances:
-    /// `module.a.aws_vpc.main`. Absent where the state holds too many to tell. Of a run, as the runner of another client named them.
+    /// Addresses of the resources of the state that it depends on directly, without keys of instances:
+    /// `module.a.aws_vpc.main`. Absent if the state has too many to tell. For a run, as the runner of another client reported them.
     #[serde(default, deserialize_with = "list")]
     pub links: Vec<String>,
 }
 
-/// A state that was written once.
+/// A version of a state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackStateVersion {
     /// Id.
     pub id: String,
-    /// Counts the writes of the tool.
+    /// Serial: counts the writes of the tool.
     pub serial: i64,
-    /// Names the state from its first version on.
+    /// Lineage: identifies the state from its first version on.
     pub lineage: String,
     /// SHA-256 of its bytes.
     pub digest: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: i64,
-    /// Resources with their instances; absent where the tool encrypted the state.
+    /// Number of resource instances; absent if the tool encrypted the state.
     pub resources: Option<i64>,
-    /// Why it was not taken, if it was not.
+    /// Why it was rejected, if it was.
     pub rejected: Option<String>,
-    /// When somebody took in what was rejected.
+    /// When a user accepted the rejected version.
     pub accepted_at: Option<DateTime<Utc>>,
     /// Whose credential wrote it.
     pub author: String,
@@ -243,22 +243,22 @@ pub struct StackStateVersion {
     pub inserted_at: Option<DateTime<Utc>>,
 }
 
-/// Infrastructure that a tool keeps, and whose state the console holds at `/v1/stacks/ID/state`.
+/// Infrastructure that a tool manages, and whose state the console holds at `/v1/stacks/ID/state`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackStateVersions {
-    /// The versions of its state that are kept, rejected ones too, newest first.
+    /// The stored versions of its state, including rejected ones, newest first.
     #[serde(default, deserialize_with = "list")]
     pub state_versions: Vec<StackStateVersion>,
 }
 
-/// What became of a resource from one state to another.
+/// What happened to a resource between two states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum StackStateChangeKind {
     /// Only the second state has it.
     Added,
-    /// Both have it, with other attributes.
+    /// Both have it, with different attributes.
     Changed,
     /// Only the first state has it.
     Removed,
@@ -438,7 +438,7 @@ fragment StackStateVersion on StackStateVersion { id serial lineage digest size 
 fragment StackStateVersions on InfrastructureStack { stateVersions { ...StackStateVersion } }";
 }
 
-/// What a state of a stack holds, without values.
+/// The content of a stack's state, without values.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GetStackState {
@@ -460,7 +460,7 @@ fragment StackStateResource on StackStateResource { identifier resource name pro
 fragment StackStateVersion on StackStateVersion { id serial lineage digest size resources rejected acceptedAt author requestId fence insertedAt }";
 }
 
-/// What differs between two versions of a stack's state: addresses and names of attributes, no values.
+/// The difference between two versions of a stack's state: addresses and names of attributes, no values.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DiffStackState {
@@ -481,7 +481,7 @@ impl Operation for DiffStackState {
 }";
 }
 
-/// Makes a stack. Bindings of its own need admin access to its project.
+/// Creates a stack. Bindings of its own need admin access to its project.
 #[derive(Debug, Clone, Serialize)]
 pub struct CreateStack {
     pub attributes: StackAttributes,
@@ -504,7 +504,7 @@ fragment StackStateVersion on StackStateVersion { id serial lineage digest size 
 fragment Tag on Tag { name value }";
 }
 
-/// Changes a stack: what is absent stays as it is. Its bindings need admin access to it.
+/// Updates a stack: what is absent stays as it is. Its bindings need admin access to it.
 #[derive(Debug, Clone, Serialize)]
 pub struct UpdateStack {
     pub id: String,
@@ -528,9 +528,9 @@ fragment StackStateVersion on StackStateVersion { id serial lineage digest size 
 fragment Tag on Tag { name value }";
 }
 
-/// Deletes a stack, for its administrators. One with a source and resources is destroyed first: a run plans that, waits for
-/// approval where the stack asks for it, and the stack goes when the run has done it. One without a source is forgotten, as
-/// `detachStack` does.
+/// Deletes a stack, for its administrators. A stack with a source and resources is destroyed first: a run plans that, waits for
+/// approval if the stack requires it, and the stack is deleted when the run has succeeded. A stack without a source is forgotten, like
+/// with `detachStack`.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteStack {
@@ -551,8 +551,8 @@ impl Operation for DeleteStack {
 }";
 }
 
-/// Deletes a stack with all versions of its state, for its administrators, and destroys nothing: nothing knows any more of what
-/// its state knows of.
+/// Deletes a stack with all versions of its state, for its administrators, and destroys nothing: nothing manages its resources
+/// any more.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DetachStack {
@@ -573,7 +573,7 @@ impl Operation for DetachStack {
 }";
 }
 
-/// Takes a stack's deletion back, as long as its destruction has not begun.
+/// Reverts the deletion of a stack, if its destruction has not begun.
 #[derive(Debug, Clone, Serialize)]
 pub struct RestoreStack {
     pub id: String,
@@ -622,7 +622,7 @@ fragment StackStateVersion on StackStateVersion { id serial lineage digest size 
 fragment Tag on Tag { name value }";
 }
 
-/// Ends somebody's lock of a stack's state. What its tool writes from then on is kept as a rejected version.
+/// Releases anybody's lock of a stack's state. Later writes of its tool are stored as rejected versions.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForceUnlockStack {

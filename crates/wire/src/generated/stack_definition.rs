@@ -10,7 +10,7 @@ use crate::{
     shared::list,
 };
 
-/// Named steps and an image that `CUSTOM` stacks use in place of commands of their own.
+/// Named steps and an image that `CUSTOM` stacks use instead of their own commands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackDefinition {
@@ -20,11 +20,11 @@ pub struct StackDefinition {
     pub name: String,
     /// What it is for.
     pub description: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub inserted_at: Option<DateTime<Utc>>,
     /// When it was last changed.
     pub updated_at: Option<DateTime<Utc>>,
-    /// What its stacks are run with, where they say nothing else.
+    /// Settings of its stacks that have no setting of their own.
     pub configuration: StackDefinitionConfiguration,
     /// The commands of its stacks.
     #[serde(default, deserialize_with = "list")]
@@ -122,7 +122,7 @@ fragment StackDefinitionHook on StackHook { cmd args afterStage }
 fragment StackDefinitionStep on CustomRunStep { cmd args stage }";
 }
 
-/// Makes a definition of stacks.
+/// Creates a definition of stacks.
 #[derive(Debug, Clone, Serialize)]
 pub struct CreateStackDefinition {
     pub attributes: StackDefinitionAttributes,
@@ -142,7 +142,7 @@ fragment StackDefinitionHook on StackHook { cmd args afterStage }
 fragment StackDefinitionStep on CustomRunStep { cmd args stage }";
 }
 
-/// Replaces what a definition is. Its stacks that are not paused plan again.
+/// Replaces the settings of a definition. Its stacks that are not paused plan again.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateStackDefinition {
@@ -166,7 +166,7 @@ fragment StackDefinitionHook on StackHook { cmd args afterStage }
 fragment StackDefinitionStep on CustomRunStep { cmd args stage }";
 }
 
-/// Deletes a definition that no stack names.
+/// Deletes a definition that no stack uses.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeleteStackDefinition {
     pub id: String,

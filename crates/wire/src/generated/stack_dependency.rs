@@ -9,24 +9,24 @@ use crate::{
     StackStatus, document::Operation, document::OperationKind, shared::list,
 };
 
-/// A stack that another one depends on, and what it takes from it.
+/// A stack that another one depends on, and the outputs that it takes from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackDependency {
     /// Its id.
     pub stack_id: String,
-    /// What is taken from it.
+    /// The outputs.
     #[serde(default, deserialize_with = "list")]
     pub outputs: Vec<StackOutputReference>,
 }
 
-/// The stacks that depend on each other, as far as you may see them.
+/// The dependencies between stacks, as far as you may see them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackGraph {
-    /// The stacks; those that others depend on first.
+    /// The stacks, dependencies first.
     #[serde(default, deserialize_with = "list")]
     pub stacks: Vec<StackNode>,
-    /// Which depends on which.
+    /// The dependencies.
     #[serde(default, deserialize_with = "list")]
     pub edges: Vec<StackGraphEdge>,
 }
@@ -49,9 +49,9 @@ pub struct StackNode {
     pub id: String,
     /// Unique name.
     pub name: String,
-    /// How its newest run stands that was neither a dry run nor a look for drift; absent before the first one.
+    /// Status of its newest run other than a dry run or a drift detection; absent before the first one.
     pub status: Option<StackStatus>,
-    /// Since when it is to be destroyed and deleted.
+    /// Since when it is being destroyed and deleted.
     pub deleted_at: Option<DateTime<Utc>>,
     /// The stacks that it depends on, and what it takes from them.
     #[serde(default, deserialize_with = "list")]
@@ -67,7 +67,7 @@ pub struct StackOutputReference {
     pub variable: String,
 }
 
-/// The stacks that depend on each other, as far as you may see them. Stacks that are alone are not part of it.
+/// The dependencies between stacks, as far as you may see them. Stacks without any are left out.
 #[derive(Debug, Clone, Serialize)]
 pub struct GetStackGraph {}
 

@@ -10,43 +10,43 @@ use crate::{
     shared::list,
 };
 
-/// What is told of a stack's looks for drift. One that failed leaves what the last good one found.
+/// The results of a stack's drift detection. A failed one leaves the findings of the last successful one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackDriftCheck {
-    /// When the last good look ended.
+    /// When the last successful detection ended.
     pub checked_at: Option<DateTime<Utc>>,
     /// The number of its run.
     pub run_number: Option<i64>,
-    /// Resources that it found, all of them.
+    /// Number of all resources that it found.
     pub count: i64,
-    /// Those of them that are not listed, because there are too many.
+    /// Number of those that are not listed, because there are too many.
     pub left_out: i64,
-    /// Why the newest look failed; absent where it was a good one.
+    /// Why the newest detection failed; absent if it succeeded.
     pub error: Option<String>,
     /// When it failed.
     pub failed_at: Option<DateTime<Utc>>,
 }
 
-/// A field of a resource that drifted.
+/// A field of a drifted resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackDriftField {
-    /// Where in the resource: `tags.team`, `rule[0].port`.
+    /// Its path in the resource: `tags.team`, `rule[0].port`.
     pub path: String,
-    /// What the tool knows, as JSON; absent where it knows of nothing there, and where it is sensitive.
+    /// The value in the state, as JSON; absent if there is none, and if it is sensitive.
     pub before: Option<String>,
-    /// What there is.
+    /// The actual value.
     pub after: Option<String>,
-    /// One of the two is sensitive, so that neither is kept.
+    /// One of the two is sensitive, so both are left out.
     pub sensitive: bool,
-    /// One of the two is longer than what is kept of it.
+    /// One of the two was cut.
     pub cut: bool,
 }
 
 /// The resources of a stack that drifted, one page of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackDriftPage {
-    /// The resources that something other than its tool changed, as the last good look found them.
+    /// The resources that something other than its tool changed, as of the last successful detection.
     #[serde(default, deserialize_with = "page")]
     pub drift: Connection<StackDriftedResource>,
 }
@@ -59,15 +59,15 @@ impl Paged for StackDriftPage {
     }
 }
 
-/// How a stack is looked at for drift.
+/// The settings of a stack's drift detection.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackDriftSchedule {
-    /// When the clock looks, in cron's five fields; absent: only when somebody asks.
+    /// Its schedule, in cron's five fields; absent: only on request.
     pub crontab: Option<String>,
     /// IANA name of its time zone; absent: UTC.
     pub time_zone: Option<String>,
-    /// When the clock looks next.
+    /// When the next detection is due.
     pub next_at: Option<DateTime<Utc>>,
 }
 
@@ -79,13 +79,13 @@ pub struct StackDriftSummary {
     pub id: String,
     /// Unique name.
     pub name: String,
-    /// How it stands by what the last look for drift found.
+    /// Its drift status, as of the last detection.
     pub drift_status: StackDriftStatus,
-    /// Since when resources are found that something other than its tool changed; absent where there are none.
+    /// Since when drift is found; absent if there is none.
     pub drifted_at: Option<DateTime<Utc>>,
-    /// What is told of the looks for drift; absent before the first one.
+    /// The results of its drift detection; absent before the first one.
     pub drift_check: Option<StackDriftCheck>,
-    /// How it is looked at for drift; absent where only somebody who asks looks.
+    /// The settings of its drift detection; absent if it only runs on request.
     pub drift_schedule: Option<StackDriftSchedule>,
 }
 
@@ -93,37 +93,37 @@ pub struct StackDriftSummary {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackDriftedResource {
-    /// Id. It stays as long as each look finds the address.
+    /// Id. It stays as long as each detection finds the address.
     pub id: String,
     /// Its address in the code.
     pub address: String,
     /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What of the tool keeps it.
+    /// Its provider.
     pub provider: String,
     /// What happened to it.
     pub action: StackDriftAction,
-    /// Further fields that differ, or changes that the tool counts and does not name.
+    /// Number of further fields that differ, or of changes that the tool counts without naming them.
     pub left_out: i64,
-    /// The number of the run that found it last.
+    /// The number of the last run that found it.
     pub run_number: i64,
-    /// When it was found first, since when each look found it.
+    /// When it was first found; each detection since has found it.
     pub first_seen_at: DateTime<Utc>,
-    /// When it was found last.
+    /// When it was last found.
     pub last_seen_at: DateTime<Utc>,
-    /// What of it differs; nothing of one that is gone, and of tools that do not tell.
+    /// The fields that differ; empty if it was deleted, and for tools that do not report them.
     #[serde(default, deserialize_with = "list")]
     pub fields: Vec<StackDriftField>,
 }
 
-/// What happened to a resource that drifted.
+/// What happened to a drifted resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum StackDriftAction {
-    /// It is gone.
+    /// It was deleted.
     Deleted,
-    /// It is another one than the tool knows.
+    /// It differs from the state.
     Updated,
     /// One that a newer console knows and this client does not.
     #[serde(other)]
@@ -141,15 +141,15 @@ impl StackDriftAction {
     }
 }
 
-/// How a stack stands by what the last look for drift found.
+/// The drift status of a stack, as of the last detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum StackDriftStatus {
     /// Something else changed resources.
     Drifted,
-    /// There is what the tool knows.
+    /// Reality matches the state.
     InSync,
-    /// Nobody has looked yet.
+    /// There was no detection yet.
     Unchecked,
     /// One that a newer console knows and this client does not.
     #[serde(other)]
@@ -210,7 +210,7 @@ fragment StackDriftPage on InfrastructureStack { drift(after: $after, first: $fi
 fragment StackDriftedResource on StackDriftedResource { id address type provider action leftOut runNumber firstSeenAt lastSeenAt fields { ...StackDriftField } }";
 }
 
-/// Looks for drift of a stack now: makes a run that changes nothing, waits for nobody, and says what something other than the
+/// Starts a drift detection of a stack: a run that changes nothing, needs no approval, and reports what something other than the
 /// stack's tool changed.
 #[derive(Debug, Clone, Serialize)]
 pub struct CheckStackDrift {

@@ -10,7 +10,7 @@ use crate::{
     page::Paged, page::page, shared::list,
 };
 
-/// Where a Job is.
+/// A Kubernetes Job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobReference {
     /// Name.
@@ -19,12 +19,12 @@ pub struct JobReference {
     pub namespace: String,
 }
 
-/// A part of what a command printed.
+/// A part of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLogs {
-    /// The text, with the colours that the command gave it.
+    /// The text, with the colours of the command.
     pub text: String,
-    /// Where the next part begins.
+    /// The offset of the next part.
     pub next: i64,
 }
 
@@ -34,11 +34,11 @@ pub struct RunLogs {
 pub struct RunStep {
     /// Id.
     pub id: String,
-    /// Its place among all steps of the run, from 0.
+    /// Its position among all steps of the run, from 0.
     pub index: i64,
-    /// In which Job.
+    /// The Job that runs it.
     pub phase: StackRunPhase,
-    /// What it is for.
+    /// Its stage.
     pub stage: StepStage,
     /// Its name: `plan`.
     pub name: String,
@@ -47,11 +47,11 @@ pub struct RunStep {
     /// Its arguments.
     #[serde(default, deserialize_with = "list")]
     pub args: Vec<String>,
-    /// How far it is.
+    /// Its status.
     pub status: StepStatus,
-    /// How the command ended.
+    /// Exit code of the command.
     pub exit_code: Option<i64>,
-    /// When it began.
+    /// When it started.
     pub started_at: Option<DateTime<Utc>>,
     /// When it ended.
     pub finished_at: Option<DateTime<Utc>>,
@@ -60,38 +60,38 @@ pub struct RunStep {
 /// A command of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunStepLogs {
-    /// How far it is.
+    /// Its status.
     pub status: StepStatus,
-    /// What it printed, secrets hidden: from a place on. Ask again with `next`, until the step is over and nothing more comes.
+    /// Its log from an offset on, with secrets masked. Ask again with `next`, until the step has ended and nothing more comes.
     pub logs: Option<RunLogs>,
 }
 
-/// What a plan does against a policy.
+/// A violation of a policy by a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackPolicyViolation {
-    /// What it is.
+    /// What is wrong.
     pub title: String,
-    /// The same at length.
+    /// The same in detail.
     pub description: Option<String>,
     /// The rule.
     pub policy_id: String,
-    /// Whose rule it is: `project`, `stack`, `trivy`, or `runner` where another client's runner says so.
+    /// The source of the rule: `project`, `stack`, `trivy`, or `runner` if another client's runner reported it.
     pub policy_module: Option<String>,
-    /// What the rule is about.
+    /// URL of the rule's documentation.
     pub policy_url: Option<String>,
-    /// How bad it is.
+    /// Its severity.
     pub severity: VulnSeverity,
-    /// What to do.
+    /// How to fix it.
     pub resolution: Option<String>,
-    /// It refuses the plan; otherwise it is only to be known.
+    /// It refuses the plan; otherwise it is a warning.
     pub refuses: bool,
     /// Where it is.
     #[serde(default, deserialize_with = "list")]
     pub causes: Vec<StackViolationCause>,
 }
 
-/// What one resource would cost.
+/// The cost of one resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackResourceCost {
     /// Infracost's project.
@@ -101,64 +101,64 @@ pub struct StackResourceCost {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// A month of it.
+    /// Per month.
     pub monthly: Option<String>,
-    /// An hour of it.
+    /// Per hour.
     pub hourly: Option<String>,
 }
 
-/// A run of a stack: a plan, the people who agree to it, and the Job that applies that very plan.
+/// A run of a stack: a plan, its approvals, and the Job that applies that very plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackRun {
     /// Id.
     pub id: String,
-    /// Counts the runs of the stack, from 1.
+    /// Number of the run within the stack, from 1.
     pub number: i64,
-    /// What it is to do.
+    /// What it does.
     pub kind: StackRunKind,
-    /// What made it.
+    /// What triggered it.
     pub trigger: StackRunTrigger,
-    /// How far it is.
+    /// Its status.
     pub status: StackStatus,
-    /// Which Job is next, or runs, or ran last.
+    /// The Job that is next, runs, or ran last.
     pub phase: StackRunPhase,
-    /// A plan with changes waits for people.
+    /// A plan with changes waits for approval.
     pub approval: Option<bool>,
-    /// How many people have to agree to its plan. One more than its stack asks for where nobody approves what is their own and more people wrote
-    /// its code than can be told.
+    /// How many people have to approve its plan. One more than its stack asks for if self-approval is forbidden and its code has more
+    /// authors than can be listed.
     pub required_approvals: i64,
-    /// Somebody asked for its end.
+    /// A user asked for its cancellation.
     pub cancel_asked: bool,
-    /// Why it ended as it did, in words; while it is pending, what it waits for.
+    /// The reason of its end, in words; while it is pending, what it waits for.
     pub error: Option<String>,
     /// Its commit, once that is known.
     pub sha: Option<String>,
     /// First line of the commit's message.
     pub message: Option<String>,
-    /// Who made it, as the audit log names them.
+    /// Who created it: the name in the audit log.
     pub author: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Option<DateTime<Utc>>,
-    /// When its first Job spoke.
+    /// When its first Job reported for the first time.
     pub started_at: Option<DateTime<Utc>>,
     /// When it ended.
     pub finished_at: Option<DateTime<Utc>>,
     /// The stack.
     pub stack: Option<StackRef>,
-    /// What it planned; absent until it has.
+    /// Its plan; absent until there is one.
     pub plan: Option<StackRunPlan>,
-    /// Who agreed to its plan, in order.
+    /// The approvals of its plan, in order.
     #[serde(default, deserialize_with = "list")]
     pub approvals: Vec<StackRunApproval>,
-    /// Where its Job is; absent before there is one.
+    /// Its Job; absent before there is one.
     pub job: Option<JobReference>,
 }
 
-/// Somebody agreed to a plan.
+/// An approval of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackRunApproval {
-    /// Who, as the audit log names them.
+    /// Who approved: the name in the audit log.
     pub approver: String,
     /// The digest of the plan that they read.
     pub digest: String,
@@ -166,23 +166,23 @@ pub struct StackRunApproval {
     pub at: Option<DateTime<Utc>>,
 }
 
-/// What a plan would cost, as Infracost says. Amounts are decimal numbers.
+/// The cost of a plan, as Infracost estimates it. Amounts are decimal numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackRunCost {
-    /// `USD`; empty where nobody says.
+    /// `USD`; empty if it is unknown.
     pub currency: String,
-    /// A month of all that there would be then.
+    /// Monthly total after the plan.
     pub monthly: Option<String>,
-    /// An hour of it.
+    /// Hourly total after the plan.
     pub hourly: Option<String>,
-    /// A month of what there was before.
+    /// Monthly total before the plan.
     pub past_monthly: Option<String>,
-    /// What of a month the plan changes.
+    /// Monthly change by the plan.
     pub diff_monthly: Option<String>,
-    /// Resources that are not kept.
+    /// Number of further resources.
     pub omitted: i64,
-    /// Its resources, as far as they are kept.
+    /// Its resources, as far as they are stored.
     #[serde(default, deserialize_with = "list")]
     pub resources: Vec<StackResourceCost>,
 }
@@ -190,61 +190,61 @@ pub struct StackRunCost {
 /// A run with its steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackRunDetails {
-    /// A run of a stack: a plan, the people who agree to it, and the Job that applies that very plan.
+    /// A run of a stack: a plan, its approvals, and the Job that applies that very plan.
     #[serde(flatten)]
     pub run: StackRun,
-    /// Its commands, in order.
+    /// Its steps, in order.
     #[serde(default, deserialize_with = "list")]
     pub steps: Vec<RunStep>,
-    /// What its plan does against policies, worst first.
+    /// The violations of policies by its plan, most severe first.
     #[serde(default, deserialize_with = "list")]
     pub violations: Vec<StackPolicyViolation>,
-    /// What its plan would cost; absent where nobody was asked.
+    /// The estimated cost of its plan; absent if there is no estimate.
     pub cost: Option<StackRunCost>,
 }
 
 /// A part of what one step of a run printed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackRunLogs {
-    /// How far it is.
+    /// Its status.
     pub status: StackStatus,
-    /// Its commands, in order.
+    /// Its steps, in order.
     #[serde(default, deserialize_with = "list")]
     pub steps: Vec<RunStepLogs>,
 }
 
-/// What a run planned.
+/// The plan of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackRunPlan {
     /// SHA-256 over the plan's file, JSON and text: what people approve.
     pub digest: String,
-    /// Resources that it makes.
+    /// Number of resources that it creates.
     pub add: i64,
-    /// Resources that it changes in their place.
+    /// Number of resources that it updates in place.
     pub change: i64,
-    /// Resources that it destroys; those that are replaced count here and among the made ones.
+    /// Number of resources that it destroys; replaced ones count here and as created.
     pub destroy: i64,
-    /// Values of outputs change, or the tool cannot say what it would do.
+    /// Values of outputs change, or the tool cannot tell what it would change.
     pub other: bool,
     /// When it was stored.
     pub at: Option<DateTime<Utc>>,
 }
 
-/// What a run planned.
+/// The plan of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackRunPlanText {
     /// SHA-256 over the plan's file, JSON and text: what people approve.
     pub digest: String,
-    /// What the tool printed of it; the values of secret variables are hidden in it.
+    /// Its text, as the tool printed it; the values of secret variables are masked.
     pub text: Option<String>,
 }
 
 /// A plan as its tool printed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackRunText {
-    /// How far it is.
+    /// Its status.
     pub status: StackStatus,
-    /// What it planned; absent until it has.
+    /// Its plan; absent until there is one.
     pub plan: Option<StackRunPlanText>,
 }
 
@@ -271,17 +271,17 @@ pub struct StackViolationCause {
     pub resource: String,
 }
 
-/// What the runs of a stack are of, in lists.
+/// Categories of a stack's runs, for lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum StackRunGroup {
-    /// Commands that somebody gave it.
+    /// Commands that a user gave.
     Commands,
-    /// Looks for drift.
+    /// Drift detection.
     Drift,
-    /// Pull requests and previews of them: plans that nothing comes of.
+    /// Plans of pull requests and previews, which are never applied.
     PullRequest,
-    /// The stack itself: its plans, applies and destructions.
+    /// Plans, applies and destructions of the stack itself.
     Stack,
 }
 
@@ -297,19 +297,19 @@ impl StackRunGroup {
     }
 }
 
-/// What a run is to do.
+/// What a run does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum StackRunKind {
-    /// Plan, and apply that plan.
+    /// Plans, and applies that plan.
     Apply,
-    /// Run the commands that somebody gave it.
+    /// Runs commands that a user gave.
     Commands,
-    /// Plan the destruction of everything, and do it.
+    /// Plans the destruction of all resources, and carries it out.
     Destroy,
-    /// Compare what the tool knows with what there is: nothing is changed.
+    /// Compares the tool's state with reality: nothing is changed.
     Drift,
-    /// Plan only: nothing is changed.
+    /// Only plans: nothing is changed.
     DryRun,
     /// One that a newer console knows and this client does not.
     #[serde(other)]
@@ -330,13 +330,13 @@ impl StackRunKind {
     }
 }
 
-/// Which Job of a run.
+/// The Jobs of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum StackRunPhase {
-    /// The one that applies what was planned.
+    /// The Job that applies the plan.
     Apply,
-    /// The one that plans.
+    /// The Job that plans.
     Plan,
     /// One that a newer console knows and this client does not.
     #[serde(other)]
@@ -354,21 +354,21 @@ impl StackRunPhase {
     }
 }
 
-/// What made a run.
+/// What triggered a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum StackRunTrigger {
     /// A commit.
     Commit,
-    /// The clock.
+    /// The schedule.
     Cron,
-    /// A person.
+    /// A user.
     Manual,
     /// A pull request.
     PullRequest,
-    /// The stack was changed.
+    /// A change of the stack.
     Spec,
-    /// Another stack gives other outputs.
+    /// New outputs of another stack.
     Upstream,
     /// One that a newer console knows and this client does not.
     #[serde(other)]
@@ -390,17 +390,17 @@ impl StackRunTrigger {
     }
 }
 
-/// How far a step is.
+/// The status of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum StepStatus {
-    /// It did not.
+    /// Its command failed.
     Failed,
-    /// Not begun.
+    /// Not started.
     Pending,
     /// Its command runs.
     Running,
-    /// Its command ended well.
+    /// Its command succeeded.
     Successful,
     /// One that a newer console knows and this client does not.
     #[serde(other)]
@@ -420,7 +420,7 @@ impl StepStatus {
     }
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum VulnSeverity {
@@ -432,7 +432,7 @@ pub enum VulnSeverity {
     Low,
     /// Medium.
     Medium,
-    /// Harmless.
+    /// None.
     None,
     /// One that a newer console knows and this client does not.
     #[serde(other)]
@@ -453,10 +453,10 @@ impl VulnSeverity {
     }
 }
 
-/// A command that somebody runs on demand. No shell reads it.
+/// A command that a user runs on demand. It does not go through a shell.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct CommandAttributes {
-    /// It waits for approval where the stack asks for that, and runs with the rights to apply then.
+    /// It waits for approval if the stack requires that, and then runs with the rights to apply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approve: Option<bool>,
     /// Its arguments.
@@ -464,7 +464,7 @@ pub struct CommandAttributes {
     pub args: Option<Vec<String>>,
     /// Program.
     pub cmd: String,
-    /// Folder below the one in which the tool runs.
+    /// Folder below the tool's working folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dir: Option<String>,
 }
@@ -592,7 +592,7 @@ fragment RunStepLogs on RunStep { status logs(from: $from) { ...RunLogs } }
 fragment StackRunLogs on StackRun { status steps(index: $index) { ...RunStepLogs } }";
 }
 
-/// Makes a run of a stack: it plans, and applies its plan, when people agreed to that where the stack asks for it.
+/// Creates a run of a stack: it plans, and applies its plan, after approval if the stack requires that.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TriggerRun {
@@ -619,7 +619,7 @@ fragment StackRunApproval on StackRunApproval { approver digest at }
 fragment StackRunPlan on StackRunPlan { digest add change destroy other at }";
 }
 
-/// Runs commands of your own in the environment of a stack. Needs the action `stack-exec` on it.
+/// Runs your own commands in the environment of a stack. Needs the action `stack-exec` on it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateOnDemandRun {
@@ -644,7 +644,7 @@ fragment StackRunApproval on StackRunApproval { approver digest at }
 fragment StackRunPlan on StackRunPlan { digest add change destroy other at }";
 }
 
-/// Agrees to the plan of a run that waits: to the one of this digest, and to no other.
+/// Approves the plan of a waiting run: the one with this digest, and no other.
 #[derive(Debug, Clone, Serialize)]
 pub struct ApproveStackRun {
     pub id: String,
@@ -667,7 +667,7 @@ fragment StackRunApproval on StackRunApproval { approver digest at }
 fragment StackRunPlan on StackRunPlan { digest add change destroy other at }";
 }
 
-/// Refuses the plan of a run that waits: the run is cancelled.
+/// Rejects the plan of a waiting run: the run is cancelled.
 #[derive(Debug, Clone, Serialize)]
 pub struct RejectStackRun {
     pub id: String,
@@ -690,7 +690,7 @@ fragment StackRunApproval on StackRunApproval { approver digest at }
 fragment StackRunPlan on StackRunPlan { digest add change destroy other at }";
 }
 
-/// Ends a run: at once where no Job of it has begun, otherwise when its tool has stopped.
+/// Cancels a run: at once if no Job of it has begun, else when its tool has stopped.
 #[derive(Debug, Clone, Serialize)]
 pub struct CancelStackRun {
     pub id: String,
@@ -711,7 +711,7 @@ fragment StackRunApproval on StackRunApproval { approver digest at }
 fragment StackRunPlan on StackRunPlan { digest add change destroy other at }";
 }
 
-/// Makes a new run of the same kind, of the stack as it is now.
+/// Creates a run of the same kind, of the stack in its current form.
 #[derive(Debug, Clone, Serialize)]
 pub struct RestartStackRun {
     pub id: String,
@@ -732,7 +732,7 @@ fragment StackRunApproval on StackRunApproval { approver digest at }
 fragment StackRunPlan on StackRunPlan { digest add change destroy other at }";
 }
 
-/// Plans an open pull request for a stack, at its head commit. The commit of a fork that nobody released is checked only.
+/// Plans an open pull request for a stack, at its head commit. An unreleased commit of a fork is only checked.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlanStackPullRequest {
     /// The id of the stack.
@@ -756,7 +756,8 @@ fragment StackRunApproval on StackRunApproval { approver digest at }
 fragment StackRunPlan on StackRunPlan { digest add change destroy other at }";
 }
 
-/// Lets this commit of a fork be planned with what each plan of the stack has: read it before. Needs the action `approve` on the stack.
+/// Releases this commit of a fork, to be planned with everything that plans of the stack get: read it before. Needs the action
+/// `approve` on the stack.
 #[derive(Debug, Clone, Serialize)]
 pub struct ReleasePullRequestCommit {
     /// The id of the stack.

@@ -189,17 +189,17 @@ mod tests {
     /// An object that was deleted while the query ran.
     struct Deleted;
 
-    async fn missing(ctx: &Context<'_>) -> Nullable<i32> {
-        nullable(async { Err(gone(ctx, async_graphql::Error::new("could not find resource"))) }).await
+    async fn missing(ctx: &Context<'_>, what: &str) -> Nullable<i32> {
+        nullable(async { Err(gone(ctx, async_graphql::Error::new(format!("could not find {what}")))) }).await
     }
 
     #[Object]
     impl Deleted {
         async fn part(&self, ctx: &Context<'_>) -> Nullable<i32> {
-            missing(ctx).await
+            missing(ctx, "it").await
         }
-        async fn named(&self, ctx: &Context<'_>, _name: String) -> Nullable<i32> {
-            missing(ctx).await
+        async fn named(&self, ctx: &Context<'_>, name: String) -> Nullable<i32> {
+            missing(ctx, &name).await
         }
     }
 
@@ -211,7 +211,7 @@ mod tests {
             vec![Deleted, Deleted]
         }
         async fn one(&self, ctx: &Context<'_>) -> Nullable<i32> {
-            missing(ctx).await
+            missing(ctx, "it").await
         }
     }
 

@@ -146,7 +146,7 @@ pub trait StackStore: Send + Sync + 'static {
         run: &MadeRun,
         dependents: Dependents,
     ) -> Result<StackRun>;
-    /// Reverts the deletion of a stack; [`Error::Conflict`] while a run is to destroy it.
+    /// Cancels the deletion of a stack; [`Error::Conflict`] while a run is to destroy it.
     async fn stack_restore(&self, by: Audited<'_, Stack, Admin>) -> Result<()>;
     /// Deletes a stack with its policy and all versions of its state; [`Error::Conflict`] if it is protected, if its state is
     /// locked, if its state has resources and is not the version `forget`, and if it has dependents, unless they are left: then they
@@ -472,7 +472,7 @@ impl App {
         Ok(stack.into_inner())
     }
 
-    /// Reverts the deletion of a stack, if its destruction has not begun; needs admin access to it.
+    /// Cancels the deletion of a stack, if its destruction has not begun; needs admin access to it.
     pub async fn stack_restore(&self, ctx: &OpCtx, id: StackId) -> Result<Stack> {
         let selector = StackSelector::Id(id);
         let stack = self.authorized::<Stack, Admin>(ctx, &selector).await?;

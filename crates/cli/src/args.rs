@@ -197,7 +197,8 @@ pub(crate) enum VersionFormat {
 /// Print a completion script for a shell
 ///
 /// The script knows commands and options. Completion that also knows the names of clusters, services, repositories, projects,
-/// contexts, global services, stacks and automations asks the console while you type: put `source <(COMPLETE=bash plural)` into ~/.bashrc instead,
+/// contexts, global services, managed namespaces, stacks, automations, governances and connections to git hosts asks the console while you
+/// type: put `source <(COMPLETE=bash plural)` into ~/.bashrc instead,
 /// `source <(COMPLETE=zsh plural)` into ~/.zshrc, or `COMPLETE=fish plural | source` into ~/.config/fish/config.fish. It uses your
 /// saved login, waits for less than a second, and is silent where there is none.
 #[derive(Debug, Args)]

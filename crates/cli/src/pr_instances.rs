@@ -175,7 +175,7 @@ pub(crate) struct PrOutdatedArgs {
 ///
 /// Changes that people made since are kept, if they are on other lines. New questions without a default need an answer (--set), and so do
 /// secret ones, whose answers are not kept. If the newest version asks for another Secret, give its new values with --secret. With
-/// --automation, the command says how many pull requests it opens, and asks you to confirm.
+/// --automation, the command says how many pull requests it opens at most, and asks you to confirm; --yes skips the question.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr upgrade 0190b8a2-7c11-7def-8000-0123456789ab --dry-run

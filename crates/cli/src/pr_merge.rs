@@ -27,7 +27,7 @@ enum MethodArg {
     Merge,
     /// As one commit with all changes
     Squash,
-    /// Its commits on top of the base
+    /// Rebases its commits onto the target branch
     Rebase,
 }
 
@@ -45,7 +45,8 @@ impl From<MethodArg> for PrMergeMethod {
 ///
 /// Needs write access to its project. It is merged only while its head is the given commit, or, without one, the commit that you are shown
 /// before you confirm: later commits are not merged unseen. Outside of its merge windows the merge is refused, or, with --in-window, done when
-/// one opens, if the head is still the same and you still may. With --wait, the command ends when it is merged, or the merge is given up.
+/// one opens, if the head is still the same and you still may. With --wait, the command ends when it is merged, or, with exit code 1,
+/// when the merge is dropped or cancelled.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural pr merge 0190b8a2-7c11-7def-8000-0123456789ab

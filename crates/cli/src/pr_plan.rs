@@ -22,9 +22,9 @@ use crate::{
     wait::{self, Observed},
 };
 
-/// Show what a commit would do on every cluster that it reaches, before it is merged
+/// Show what a commit would do on every cluster that it affects, before it is merged
 ///
-/// The console finds out which services of the repository the commit reaches. The agents of their clusters say what a sync would do there:
+/// The console finds out which services of the repository the commit affects. The agents of their clusters say what a sync would do there:
 /// they apply every object that differs as a dry run, so that policies and limits apply. Nothing is applied. Needs write access
 /// to the repository; you are shown the services that you may see. Without --watch, the plan is requested and its id is printed.
 #[derive(Debug, Args)]
@@ -57,9 +57,9 @@ pub(crate) struct PrPlanArgs {
     output: OutputArgs,
 }
 
-/// Plan again the services that an open pull request reaches
+/// Plan again the services that an open pull request affects
 ///
-/// The console does so by itself, within minutes, when the base branch moves in a way that changes the result. This does it at once.
+/// The console does so by itself, within minutes, when the target branch moves in a way that changes the result. This does it at once.
 /// Needs write access to the pull request's project; for the commit of a fork, the action approve. Without --watch, the id of the
 /// plan is printed. Where the console has the pull request's repository several times, there is a plan for each.
 #[derive(Debug, Args)]
@@ -83,7 +83,7 @@ pub(crate) struct PrReplanArgs {
     output: ListOutputArgs,
 }
 
-/// Release the commit of a fork, so that the services that its pull request reaches are planned
+/// Release the commit of a fork, so that the services that its pull request affects are planned
 ///
 /// What a fork wrote is not rendered with the values of your services before somebody has read it. Needs the action approve in the
 /// repository's project. Releases this commit, and none that comes after it.

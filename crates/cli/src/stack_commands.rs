@@ -23,9 +23,9 @@ use crate::{
 };
 
 const NOTHING: &str =
-    "no commands under a name; `plural cd stacks commands create NAME --stack STACK -- COMMAND` stores some";
+    "no named commands; `plural cd stacks commands create NAME --stack STACK -- COMMAND` stores some";
 
-/// Commands under a name, with questions: list, create, run
+/// Named commands, with questions: list, create, run
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct StackCommandsArgs {
@@ -43,7 +43,7 @@ enum StackCommandsCommand {
     Run(CommandsRunArgs),
 }
 
-/// List the commands under a name that you may see
+/// List the named commands that you may see
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "ls",
@@ -81,7 +81,7 @@ struct Stored {
     command: Vec<String>,
 }
 
-/// Store commands under a name, for a stack or for all stacks of a project
+/// Store named commands, for a stack or for all stacks of a project
 ///
 /// Answers become environment variables of the commands, named after the questions. No shell interprets the commands.
 #[derive(Debug, Args)]
@@ -109,7 +109,7 @@ struct CommandsCreateArgs {
     output: OutputArgs,
 }
 
-/// Show commands under a name, with what they ask
+/// Show named commands, with their questions
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "get",
@@ -126,7 +126,7 @@ struct CommandsDescribeArgs {
     output: OutputArgs,
 }
 
-/// Change commands under a name; options that you leave out keep their value
+/// Change named commands; options that you leave out keep their value
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks commands update grow --file grow.yaml
@@ -147,7 +147,7 @@ struct CommandsUpdateArgs {
     output: OutputArgs,
 }
 
-/// Delete commands under a name; runs that were started stay
+/// Delete named commands; runs that were started stay
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks commands delete grow --yes")]
@@ -160,7 +160,7 @@ struct CommandsDeleteArgs {
     confirm: ConfirmArgs,
 }
 
-/// Start commands under a name, with answers
+/// Start named commands, with answers
 ///
 /// Needs the action stack-exec on the stack. Prints what they print and ends with their exit code, as `plural cd stacks exec` does.
 #[derive(Debug, Args)]

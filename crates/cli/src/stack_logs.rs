@@ -25,7 +25,7 @@ const LOOKS: u32 = 60;
 
 /// Print the logs of a run
 ///
-/// Secrets are hidden in it. Colours are kept where a person looks. Headings go to standard error.
+/// Secrets are masked in it. Colours are kept where a person looks. Headings go to standard error.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd stacks logs network             # of the newest run

@@ -183,7 +183,7 @@ pub(crate) struct StackUpdateArgs {
     #[arg(long, value_name = "BOOL")]
     pub(crate) protect: Option<bool>,
 
-    /// Whether it is paused: commits and changes start no runs
+    /// Whether it is paused: commits, its schedule and changes start no runs
     #[arg(long, value_name = "BOOL")]
     pub(crate) paused: Option<bool>,
 

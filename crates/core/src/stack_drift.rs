@@ -14,7 +14,7 @@ use crate::ids::{StackDriftId, StackId, StackRunId};
 use crate::page::Keyed;
 use crate::stack::StackTool;
 
-/// Limit of stored resources per detection.
+/// Limit of stored resources per check.
 pub const MAX_RESOURCES: usize = 500;
 /// Limit of stored fields per resource.
 pub const MAX_FIELDS: usize = 50;
@@ -22,7 +22,7 @@ pub const MAX_FIELDS: usize = 50;
 const MAX_VALUE: usize = 2 << 10;
 /// Limit of an address, of a type, and of a path, in bytes.
 const MAX_NAME: usize = 1 << 10;
-/// Limit of all fields of one detection, in bytes.
+/// Limit of all fields of one check, in bytes.
 const MAX_BYTES: usize = 2 << 20;
 
 /// What happened to a resource.
@@ -92,10 +92,10 @@ pub struct DriftedResource {
     pub left_out: u64,
 }
 
-/// A drifted resource, tracked from one detection to the next.
+/// A drifted resource, tracked from one check to the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackDrift {
-    /// Id. It stays as long as each detection finds the address.
+    /// Id. It stays as long as each check finds the address.
     pub id: StackDriftId,
     /// The stack.
     pub stack_id: StackId,
@@ -105,7 +105,7 @@ pub struct StackDrift {
     pub run_id: StackRunId,
     /// The number of that run.
     pub run: u64,
-    /// When it was first found; each detection since has found it.
+    /// When it was first found; each check since has found it.
     pub first_seen_at: DateTime<Utc>,
     /// When it was last found.
     pub last_seen_at: DateTime<Utc>,
@@ -117,10 +117,10 @@ impl Keyed for StackDrift {
     }
 }
 
-/// The drift status of a stack, as of the last detection.
+/// The drift status of a stack, as of the last check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DriftStatus {
-    /// There was no detection yet.
+    /// There was no check yet.
     Unchecked,
     /// Reality matches the state.
     InSync,
@@ -128,11 +128,11 @@ pub enum DriftStatus {
     Drifted,
 }
 
-/// The results of a stack's drift detection. A failed one leaves the findings of the last successful one.
+/// The results of a stack's drift checks. A failed one leaves the findings of the last successful one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DriftCheck {
-    /// When the last successful detection ended.
+    /// When the last successful check ended.
     pub checked_at: Option<DateTime<Utc>>,
     /// The number of its run.
     pub run: Option<u64>,
@@ -140,7 +140,7 @@ pub struct DriftCheck {
     pub count: u64,
     /// Number of further resources that it found.
     pub left_out: u64,
-    /// Why the newest detection failed; absent if it succeeded.
+    /// Why the newest check failed; absent if it succeeded.
     pub error: Option<String>,
     /// When it failed.
     pub failed_at: Option<DateTime<Utc>>,
@@ -151,13 +151,13 @@ pub struct DriftCheck {
 pub struct StackWatch {
     /// When it starts its next run.
     pub next_run_at: Option<DateTime<Utc>>,
-    /// When its next drift detection is due.
+    /// When its next drift check is due.
     pub next_drift_at: Option<DateTime<Utc>>,
     /// Why it started no run when one was due.
     pub error: Option<String>,
     /// Since when drift is found.
     pub drifted_at: Option<DateTime<Utc>>,
-    /// The results of drift detection; absent before the first one.
+    /// The results of drift checks; absent before the first one.
     pub drift: Option<DriftCheck>,
 }
 
@@ -172,7 +172,7 @@ impl StackWatch {
     }
 }
 
-/// The findings of one detection.
+/// The findings of one check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DriftFound {
     /// The resources in order, each address once.

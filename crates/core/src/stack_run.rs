@@ -75,7 +75,7 @@ pub enum RunGroup {
     Stack,
     /// Plans of pull requests and previews, which are never applied.
     PullRequest,
-    /// Drift detection.
+    /// Drift checks.
     Drift,
     /// Commands that a user gave.
     Commands,
@@ -164,7 +164,7 @@ impl RunKind {
         matches!(self, Self::DryRun | Self::Drift)
     }
 
-    /// Whether it waits for the stacks that its own depends on. A destruction and a drift detection use what is left of the outputs that
+    /// Whether it waits for the stacks that its own depends on. A destruction and a drift check use what is left of the outputs that
     /// the stack was created with, and wait for nothing.
     pub const fn waits_for_others(self) -> bool {
         match self {

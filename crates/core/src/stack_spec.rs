@@ -47,7 +47,7 @@ pub struct StackSpec {
     /// The identity of its applies at the console's API: whoever saves the stack, or a service account that they may assume. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<UserId>,
-    /// The rules that check its plans, besides the rules of its project.
+    /// The policy that checks its plans, besides the rules of its project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<StackPolicy>,
     /// The definition that a `CUSTOM` stack takes its commands from, instead of its own.

@@ -269,7 +269,7 @@ impl FleetPlanStack {
         Some(self.stack.clone().into())
     }
 
-    /// The run that plans it; absent until it is created, if there is none, and once it was pruned.
+    /// The run that plans it; absent until it is created, if there is none, and once it was deleted.
     async fn run(&self, ctx: &Context<'_>) -> Nullable<StackRun> {
         nullable(async {
             let Some(run) = self.known.run_id else { return Ok(None) };
@@ -339,7 +339,7 @@ impl FleetPlan {
         self.0.found.as_ref()?.base_sha.as_deref()
     }
 
-    /// Whether the plan is of the commit merged into that: the branch had moved.
+    /// Whether the plan is of the commit merged into `baseSha`: the target branch had moved.
     async fn merged(&self) -> Option<bool> {
         self.0.found.as_ref().map(|found| found.is_merged)
     }
@@ -505,7 +505,7 @@ impl FleetPlanMutation {
         #[graphql(desc = "The git repository.")] repository_id: ID,
         #[graphql(name = "ref", desc = "Commit, branch or tag.")] reference: String,
         #[graphql(
-            desc = "The branch that it goes to: only services that follow it are reached, by what differs from it. Absent: all services of the repository, by what differs from what they are at."
+            desc = "The target branch: the plan covers only services that follow it, by their difference to it. Absent: all services of the repository, by their difference to their current revision."
         )]
         base: Option<String>,
         #[graphql(desc = "The pull request that it is of.")] pull_request_id: Option<ID>,
@@ -519,7 +519,7 @@ impl FleetPlanMutation {
         .await
     }
 
-    /// Plans the services that an open pull request affects again, one plan for each repository that has one; needs write access to its
+    /// Plans again the services that an open pull request affects, one plan for each repository that has one; needs write access to its
     /// project, and for the commit of a fork the right to approve. Returns at once: the plans fill while the agents answer. An unfinished
     /// plan is not started again.
     async fn replan_pull_request(

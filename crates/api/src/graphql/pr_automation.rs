@@ -80,7 +80,7 @@ impl PrAutomation {
         self.0.spec.dark_icon.as_deref()
     }
 
-    /// The add-on that it belongs to.
+    /// The add-on that it is about.
     async fn addon(&self) -> Option<&str> {
         self.0.spec.addon.as_deref()
     }
@@ -186,12 +186,12 @@ impl PrAutomation {
         nullable(by_id::<plural_core::repository::Repository, _>(ctx, self.0.links.repository_id)).await
     }
 
-    /// The cluster that it belongs to; absent if there is none, or you may not see it.
+    /// The cluster that it is about; absent if there is none, or you may not see it.
     async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
         nullable(by_id::<plural_core::cluster::Cluster, _>(ctx, self.0.links.cluster_id)).await
     }
 
-    /// The service that it belongs to; absent if there is none, or you may not see it.
+    /// The service that it is about; absent if there is none, or you may not see it.
     async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
         nullable(by_id::<plural_core::service::Service, _>(ctx, self.0.links.service_id)).await
     }
@@ -249,7 +249,7 @@ pub(crate) struct PrAutomationAttributes {
     name: Option<String>,
     /// What it is for.
     role: Option<PrRole>,
-    /// The repository to change, as `acme/shop`: one that the connection may use. Absent: whoever opens a pull request names it.
+    /// The repository to change, as `acme/shop`: one that the connection may touch. Absent: whoever opens a pull request names it.
     identifier: Option<String>,
     /// What it is for, in Markdown.
     documentation: Option<String>,
@@ -285,11 +285,11 @@ pub(crate) struct PrAutomationAttributes {
     icon: Option<String>,
     /// URL of an icon for a dark background.
     dark_icon: Option<String>,
-    /// The add-on that it belongs to.
+    /// The add-on that it is about.
     addon: Option<String>,
-    /// The cluster that it belongs to.
+    /// The cluster that it is about.
     cluster_id: Option<ID>,
-    /// The service that it belongs to.
+    /// The service that it is about.
     service_id: Option<ID>,
     /// The connection that opens pull requests: of the automation's project, or, for administrators, of the whole installation. A new
     /// one needs it.

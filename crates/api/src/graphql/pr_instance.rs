@@ -136,7 +136,7 @@ impl PrInstance {
         self.0.base_commit.as_deref()
     }
 
-    /// The pull request of its current version; absent once that is pruned.
+    /// The pull request of its current version; absent once that is deleted.
     async fn pull_request(&self, ctx: &Context<'_>) -> Nullable<PullRequest> {
         nullable(by_id::<plural_core::pull_request::PullRequest, _>(ctx, self.0.pull_request_id)).await
     }

@@ -126,7 +126,7 @@ impl PullRequest {
         self.0.told.number().and_then(|number| i32::try_from(number).ok())
     }
 
-    /// The head commit, open or merged; absent before it was read back.
+    /// The head commit, also after a merge; absent before it was read back.
     async fn head(&self) -> Option<&str> {
         self.0.life.head.as_deref()
     }
@@ -392,8 +392,8 @@ pub(crate) struct PullRequestMutation;
 /// Opening pull requests.
 #[Object]
 impl PullRequestMutation {
-    /// Opens a pull request with an automation; needs the right to create some with it. Returns when it is open, or, after 20 seconds, the
-    /// record so far: it is opened in any case.
+    /// Opens a pull request with an automation; needs the right to create some with it. Returns its record once it is open, or after
+    /// 20 seconds: it is opened in any case.
     #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
     async fn create_pull_request(
         &self,

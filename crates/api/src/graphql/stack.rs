@@ -70,7 +70,7 @@ impl InfrastructureStack {
         nullable(by_id::<plural_core::project::Project, _>(ctx, self.0.project_id)).await
     }
 
-    /// The identity of its applies at the console's API; absent: none.
+    /// The user or service account as whom its applies call the console; absent: nobody.
     async fn actor(&self, ctx: &Context<'_>) -> Nullable<User> {
         nullable(by_id::<plural_core::user::User, _>(ctx, self.0.spec.actor)).await
     }
@@ -85,7 +85,7 @@ impl InfrastructureStack {
         list(self.0.tags.iter().map(|(name, value)| Tag { name: name.clone(), value: value.clone() }))
     }
 
-    /// Status of its newest run other than a dry run or a drift detection; absent before the first one.
+    /// Status of its newest run other than a dry run or a drift check; absent before the first one.
     async fn status(&self) -> Option<StackStatus> {
         self.0.status.map(Into::into)
     }
@@ -123,7 +123,7 @@ impl InfrastructureStack {
         self.0.follow.interval_seconds.map(|seconds| format!("{seconds}s"))
     }
 
-    /// The connection to the git host for plans of its pull requests; absent: each one that may use the repository, or if you
+    /// The connection to the git host for plans of its pull requests; absent: each one that may touch the repository, or if you
     /// may not see it.
     async fn connection(&self, ctx: &Context<'_>) -> Nullable<ScmConnection> {
         nullable(by_id::<plural_core::scm_connection::ScmConnection, _>(ctx, self.0.follow.connection_id))
@@ -306,7 +306,7 @@ impl InfrastructureStack {
         self.0.spec.drift.clone().map(|drift| StackDriftSchedule::of(drift, &self.0.watch))
     }
 
-    /// Its drift status, as of the last detection.
+    /// Its drift status, as of the last check.
     async fn drift_status(&self) -> StackDriftStatus {
         self.0.watch.status().into()
     }
@@ -316,12 +316,12 @@ impl InfrastructureStack {
         self.0.watch.drifted_at
     }
 
-    /// The results of its drift detection; absent before the first one.
+    /// The results of its drift checks; absent before the first one.
     async fn drift_check(&self) -> Option<StackDriftCheck> {
         self.0.watch.drift.clone().map(StackDriftCheck::from)
     }
 
-    /// The resources that something other than its tool changed, as of the last successful detection.
+    /// The resources that something other than its tool changed, as of the last successful check.
     async fn drift(
         &self,
         ctx: &Context<'_>,
@@ -527,8 +527,8 @@ impl StackMutation {
     }
 
     /// Deletes a stack, for its administrators. A stack with a source and resources is destroyed first: a run plans that, waits for
-    /// approval if the stack requires it, and the stack is deleted when the run has succeeded. A stack without a source is forgotten, like
-    /// with `detachStack`.
+    /// approval if the stack requires it, and the stack is deleted when the run has succeeded. A stack without a source is deleted, and
+    /// nothing is destroyed, as with `detachStack`.
     async fn delete_stack(
         &self,
         ctx: &Context<'_>,
@@ -577,7 +577,7 @@ impl StackMutation {
         .await
     }
 
-    /// Reverts the deletion of a stack, if its destruction has not begun.
+    /// Cancels the deletion of a stack, if its destruction has not begun.
     async fn restore_stack(
         &self,
         ctx: &Context<'_>,

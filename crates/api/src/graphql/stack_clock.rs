@@ -55,7 +55,7 @@ pub(crate) struct StackDriftAttributes {
     crontab: Option<String>,
     /// IANA name of its time zone; an empty text: UTC.
     time_zone: Option<String>,
-    /// The detection commands of a `CUSTOM` stack. They print a line `drift: updated ADDRESS` or `drift: deleted ADDRESS` for each
+    /// The check commands of a `CUSTOM` stack. They print a line `drift: updated ADDRESS` or `drift: deleted ADDRESS` for each
     /// drifted resource. Replaces the list.
     commands: List<CustomStepAttributes>,
 }
@@ -174,9 +174,9 @@ pub(crate) struct StackDriftSchedule {
     crontab: Option<String>,
     /// IANA name of its time zone; absent: UTC.
     time_zone: Option<String>,
-    /// The detection commands of a `CUSTOM` stack.
+    /// The check commands of a `CUSTOM` stack.
     commands: List<CustomRunStep>,
-    /// When the next detection is due.
+    /// When the next check is due.
     next_at: Option<DateTime<Utc>>,
 }
 
@@ -188,11 +188,11 @@ impl StackDriftSchedule {
     }
 }
 
-/// The drift status of a stack, as of the last detection.
+/// The drift status of a stack, as of the last check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::stack_drift::DriftStatus")]
 pub(crate) enum StackDriftStatus {
-    /// There was no detection yet.
+    /// There was no check yet.
     Unchecked,
     /// Reality matches the state.
     InSync,
@@ -210,10 +210,10 @@ pub(crate) enum StackDriftAction {
     Deleted,
 }
 
-/// The results of a stack's drift detection. A failed one leaves the findings of the last successful one.
+/// The results of a stack's drift checks. A failed one leaves the findings of the last successful one.
 #[derive(Debug, SimpleObject)]
 pub(crate) struct StackDriftCheck {
-    /// When the last successful detection ended.
+    /// When the last successful check ended.
     checked_at: Option<DateTime<Utc>>,
     /// The number of its run.
     run_number: Option<i32>,
@@ -221,7 +221,7 @@ pub(crate) struct StackDriftCheck {
     count: i32,
     /// Number of those that are not listed, because there are too many.
     left_out: i32,
-    /// Why the newest detection failed; absent if it succeeded.
+    /// Why the newest check failed; absent if it succeeded.
     error: Option<String>,
     /// When it failed.
     failed_at: Option<DateTime<Utc>>,
@@ -261,7 +261,7 @@ impl StackDriftedResource {
 /// A resource of a stack that something other than its tool changed.
 #[Object]
 impl StackDriftedResource {
-    /// Id. It stays as long as each detection finds the address.
+    /// Id. It stays as long as each check finds the address.
     async fn id(&self) -> ID {
         self.0.id.to_string().into()
     }
@@ -302,12 +302,12 @@ impl StackDriftedResource {
         counted(self.0.run)
     }
 
-    /// The id of that run. Old runs are pruned.
+    /// The id of that run. Old runs are deleted.
     async fn run_id(&self) -> ID {
         self.0.run_id.to_string().into()
     }
 
-    /// When it was first found; each detection since has found it.
+    /// When it was first found; each check since has found it.
     async fn first_seen_at(&self) -> DateTime<Utc> {
         self.0.first_seen_at
     }
@@ -347,7 +347,7 @@ pub(crate) struct StackClockMutation;
 /// Drift detection.
 #[Object]
 impl StackClockMutation {
-    /// Starts a drift detection of a stack: a run that changes nothing, needs no approval, and reports what something other than the
+    /// Starts a drift check of a stack: a run that changes nothing, needs no approval, and reports what something other than the
     /// stack's tool changed.
     async fn check_stack_drift(
         &self,

@@ -45,76 +45,77 @@ pub(crate) enum StackType {
 pub(crate) struct StackAttributes {
     /// Unique in the installation.
     name: Option<String>,
-    /// What keeps it. It cannot change.
+    /// Its tool. It cannot be changed.
     #[graphql(name = "type")]
     kind: Option<StackType>,
-    /// Where it belongs; else the default project. It cannot change.
+    /// Its project; absent: the default project. It cannot be changed.
     project_id: Option<ID>,
     /// It cannot be deleted.
     protect: Option<bool>,
-    /// All tags by which it is grouped and found. Replaces the list, and makes no run.
+    /// All tags by which it is grouped and found. Replaces the list, and starts no run.
     tags: List<TagAttributes>,
-    /// Neither commits nor the clock nor changes of the stack make runs.
+    /// Neither commits nor the schedule nor changes of the stack start runs.
     paused: Option<bool>,
     /// The repository of its code. It, `clusterId` and `git` are given together; a stack without them has a state and no runs.
     repository_id: Option<ID>,
     /// The cluster whose agent starts the Jobs of its runs.
     cluster_id: Option<ID>,
-    /// Where in the repository.
+    /// Revision and folder in the repository.
     git: Option<GitRefAttributes>,
     /// The Kubernetes Job of a run.
     job_spec: Option<GateJobAttributes>,
     /// Settings of the tool.
     configuration: Option<StackConfigurationAttributes>,
-    /// A plan with changes waits for people.
+    /// A plan with changes waits for approval.
     approval: Option<bool>,
-    /// How many people have to agree to a plan.
+    /// How many people have to approve a plan.
     required_approvals: Option<i32>,
-    /// Whoever started a run, last changed the stack, or wrote, committed or merged code that the run applies is none of them.
+    /// Whoever started a run, last changed the stack, or wrote, committed or merged code of the run may not approve its plan.
     forbid_self_approval: Option<bool>,
-    /// A plan that waits and its approvals end after this time: `90m`, `24h`. An empty text: never.
+    /// A waiting plan and its approvals expire after this time: `90m`, `24h`. An empty text: never.
     approval_expiry: Option<String>,
-    /// Where plans wait for approval, commands that somebody runs on demand wait, too, all of them.
+    /// If plans wait for approval, all commands that users run on demand wait as well.
     command_approval: Option<bool>,
-    /// The console keeps the state of the tool, and gives each run the address of it.
+    /// The console holds the state of the tool, and gives its address to each run.
     manage_state: Option<bool>,
-    /// Folder below that of `git` in which the tool runs.
+    /// Working folder of the tool, below the folder of `git`.
     workdir: Option<String>,
-    /// Commands of a run that take longer than this are ended: `30m`, `2h`. An empty text: after one hour.
+    /// Time limit of a run's commands: `30m`, `2h`. An empty text: one hour.
     timeout: Option<String>,
-    /// Given to the tool in its own way: a JSON object. Replaces the one before.
+    /// Variables for the tool, passed in its own way: a JSON object. Replaces the previous ones.
     variables: Option<Json>,
     /// Commands of a `CUSTOM` stack; those of the stage `PLAN` are its plan. Replaces the list.
     commands: List<CustomStepAttributes>,
     /// The commands that undo a `CUSTOM` stack. Replaces the list.
     delete_commands: List<CustomStepAttributes>,
-    /// The stacks that it depends on, all of them, and what it takes from them. You need read access to each, and to its state where
-    /// what is taken is sensitive.
+    /// All stacks that it depends on, and the outputs that it takes from them. You need read access to each, and to its state if an output
+    /// is sensitive.
     dependencies: List<StackDependencyAttributes>,
     /// Files of its runs, all of them.
     files: List<StackFileAttributes>,
-    /// Variables of the environment of its runs, all of them.
+    /// Environment variables of its runs, all of them.
     environment: List<StackEnvironmentAttributes>,
     /// Who may read it, besides those of its project; replaces the list.
     read_bindings: List<PolicyBindingAttributes>,
     /// Who may change it and its state, besides those of its project; replaces the list.
     write_bindings: List<PolicyBindingAttributes>,
-    /// In whose name its applies ask the console: the id of whoever saves it, or of a service account that they may assume. An empty text: in nobody's.
+    /// The user or service account as whom its applies call the console: the id of whoever saves it, or of a service account that they may
+    /// assume. An empty text: nobody.
     actor_id: Option<ID>,
     /// Refused: a stack is not made by a service here.
     parent_id: Option<ID>,
-    /// The connection to a git host through which its pull requests are planned, and no other one. It must be one that may touch the repository. An
-    /// empty text: each one that may.
+    /// The connection to the git host for plans of its pull requests. It must be one that may touch the repository. An empty text: each one
+    /// that may.
     connection_id: Option<ID>,
-    /// What gives a `CUSTOM` stack its commands, in place of `commands` and `deleteCommands`; an empty text ends that.
+    /// The definition that a `CUSTOM` stack takes its commands from, instead of `commands` and `deleteCommands`; an empty text removes it.
     definition_id: Option<ID>,
     /// Refused: agents for coding are not part of this console.
     agent_id: Option<ID>,
-    /// When the clock makes runs.
+    /// The schedule of its runs.
     cron: Option<StackCronAttributes>,
-    /// How it is looked at for drift.
+    /// The settings of its drift detection.
     drift: Option<StackDriftAttributes>,
-    /// What checks its plans, besides the rules of its project.
+    /// The policy that checks its plans, besides the rules of its project.
     policy_engine: Option<PolicyEngineAttributes>,
     /// How often its code is looked at, `30s` at least: `5m`, `1h30m`. A shorter one than the console's has the repository fetched more often; with a
     /// longer one, commits make runs later, unless a webhook tells of them. An empty text: as the console's settings say.
@@ -139,7 +140,7 @@ pub(crate) struct StackEnvironmentAttributes {
     name: String,
     /// Value. Absent in an update: the one that it has already.
     value: Option<String>,
-    /// The value is hidden wherever a run prints it, and is shown to nobody.
+    /// The value is masked in the output of runs, and shown to nobody.
     secret: Option<bool>,
 }
 

@@ -109,7 +109,7 @@ impl StackPullRequest {
         self.0.released.clone().map(StackReleasedCommit::from)
     }
 
-    /// The run of this commit; absent if there is none, or it was pruned.
+    /// The run of this commit; absent if there is none, or it was deleted.
     async fn run(&self, ctx: &Context<'_>) -> Nullable<StackRun> {
         nullable(async {
             let Some(run) = self.0.run_id else { return Ok(None) };

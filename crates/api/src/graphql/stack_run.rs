@@ -79,7 +79,7 @@ pub(crate) enum StackRunGroup {
     Stack,
     /// Plans of pull requests and previews, which are never applied.
     PullRequest,
-    /// Drift detection.
+    /// Drift checks.
     Drift,
     /// Commands that a user gave.
     Commands,

@@ -40,13 +40,13 @@ pub(crate) struct StackConfiguration {
     tag: Option<String>,
     /// Commands between those of the tool.
     hooks: List<StackHook>,
-    /// Of Terraform and OpenTofu.
+    /// For Terraform and OpenTofu.
     terraform: Option<TerraformConfiguration>,
-    /// Of Terragrunt.
+    /// For Terragrunt.
     terragrunt: Option<TerragruntConfiguration>,
-    /// Of Pulumi.
+    /// For Pulumi.
     pulumi: Option<PulumiConfiguration>,
-    /// Of Ansible.
+    /// For Ansible.
     ansible: Option<AnsibleConfiguration>,
 }
 

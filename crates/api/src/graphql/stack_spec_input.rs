@@ -30,13 +30,13 @@ pub(crate) struct StackConfigurationAttributes {
     tag: Option<String>,
     /// Commands between those of the tool; replaces the list.
     hooks: List<StackHookAttributes>,
-    /// Of Terraform and OpenTofu.
+    /// For Terraform and OpenTofu.
     terraform: Option<TerraformConfigurationAttributes>,
-    /// Of Terragrunt.
+    /// For Terragrunt.
     terragrunt: Option<TerragruntConfigurationAttributes>,
-    /// Of Pulumi.
+    /// For Pulumi.
     pulumi: Option<PulumiConfigurationAttributes>,
-    /// Of Ansible.
+    /// For Ansible.
     ansible: Option<AnsibleConfigurationAttributes>,
     /// Refused when enabled: plans are approved by people.
     ai_approval: Option<AiApprovalAttributes>,

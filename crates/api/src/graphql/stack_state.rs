@@ -337,7 +337,7 @@ impl StackStateMutation {
         .await
     }
 
-    /// Releases anybody's lock of a stack's state. Later writes of its tool are stored as rejected versions.
+    /// Releases the lock of a stack's state, whoever holds it. Later writes of its tool are stored as rejected versions.
     async fn force_unlock_stack(
         &self,
         ctx: &Context<'_>,

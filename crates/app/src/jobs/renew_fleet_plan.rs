@@ -1,5 +1,5 @@
-//! Plans of pull requests that the console could not look at, as git did not answer: they are made again by themselves, a few times, with
-//! growing pauses.
+//! Retries of plans of pull requests whose commit the console could not read, because git did not answer: a few times, with growing
+//! pauses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::fleet_plan::fleet_plan_tellers;
 use crate::job::{Job, JobFailure, NewJob};
 use crate::records::there;
 
-/// How long a plan rests before it is made again, each time that it failed so. After the last one, it waits for a person.
+/// The pause before each retry. After the last one, the plan waits for a user, a new commit, or its target branch to move.
 const PAUSES: [Duration; 3] = [Duration::from_mins(5), Duration::from_mins(30), Duration::from_hours(2)];
 
 /// Makes a plan of a pull request again that the console could not look at, if it is still the one to make again.

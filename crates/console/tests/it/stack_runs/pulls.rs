@@ -416,7 +416,7 @@ async fn a_stack_whose_change_is_taken_back_has_no_plan_any_more(database: TestD
     assert_eq!(h.seen(number).await, 0);
     assert!(h.pulls().await.is_empty());
     let over = h.w.run(2, "CANCELLED").await;
-    assert_eq!(over["error"], "the pull request does not reach the stack any more");
+    assert_eq!(over["error"], "the pull request no longer affects the stack");
     let told = h.comment(number, "reaches no stack any more").await;
     assert!(!told.contains("being made"), "{told}");
     assert!(h.host.statuses(&head).is_empty(), "nothing waits at the new head");

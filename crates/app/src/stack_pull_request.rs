@@ -356,12 +356,12 @@ impl App {
 
     /// Ends the plans of a pull request that no longer affects a stack, or that is closed and whose runs have ended.
     pub(crate) async fn stack_pull_ends(&self, seen: &StackPullRequest, tells: bool) -> Result<()> {
-        let tell = NewJob::of::<TellPullRequest>(&PullAddress::of(&seen.pull))?;
-        self.store.stack_pull_request_forget(seen.id, tells.then_some(&tell), self.now()).await?;
-        match seen.run_id {
-            Some(run) => self.pull_run_ends(run, "the pull request no longer affects the stack").await,
-            None => Ok(()),
+        // The run first: once its record is deleted, nobody would find it after a crash.
+        if let Some(run) = seen.run_id {
+            self.pull_run_ends(run, "the pull request no longer affects the stack").await?;
         }
+        let tell = NewJob::of::<TellPullRequest>(&PullAddress::of(&seen.pull))?;
+        self.store.stack_pull_request_forget(seen.id, tells.then_some(&tell), self.now()).await
     }
 
     /// Cancels the run of an outdated head: at once, or when its tool has stopped.

@@ -178,7 +178,9 @@ impl App {
             return Ok(None);
         };
         let known = self.store.pr_secrets_of(instance.id).await?;
-        let forgotten = given.is_empty() && self.store.pr_secrets_forgotten(instance.id).await?;
+        // What a cluster has was not forgotten, whatever became of other upgrades.
+        let forgotten =
+            known.is_empty() && given.is_empty() && self.store.pr_secrets_forgotten(instance.id).await?;
         if given.is_empty() && stays(instance, secrets, (cluster, &place), &known, forgotten) {
             return Ok(None);
         }

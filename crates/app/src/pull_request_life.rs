@@ -569,8 +569,8 @@ impl App {
         match self.authorized::<ScmConnection, Read>(ctx, &by).await {
             Ok(_) => Ok(()),
             Err(Error::NotFound { .. } | Error::Forbidden { .. }) => Err(Error::forbidden(
-                "no automation opened the pull request, and its connection is of the whole installation: an administrator merges or \
-                 closes it, or somebody at its host",
+                "no automation opened the pull request, or its automation was deleted, and its connection is of the whole installation: an \
+                 administrator merges or closes it, or somebody at its host",
             )),
             Err(error) => Err(error),
         }

@@ -50,7 +50,10 @@ pub(crate) fn parts(path: &str, content: &[u8]) -> Result<Vec<Part>, Unreadable>
         }
         Document::Code(text) => {
             visit(text, &mut |blocks, name, value| found.extend(part(blocks, name, value)))?;
-            (text.contains(RUNS), text.split(READS).skip(1).any(|behind| !reads_checked(behind)))
+            (
+                text.contains(RUNS),
+                without_comments(text).split(READS).skip(1).any(|behind| !reads_checked(behind)),
+            )
         }
     };
     if runs {
@@ -62,6 +65,13 @@ pub(crate) fn parts(path: &str, content: &[u8]) -> Result<Vec<Part>, Unreadable>
         )));
     }
     Ok(found)
+}
+
+/// Code without the lines that are comments. In a file with block comments or heredocs a line that looks like one may be none.
+fn without_comments(text: &str) -> String {
+    let is_plain = !text.contains("/*") && !text.contains("<<");
+    let is_comment = |line: &str| ["#", "//"].iter().any(|sign| line.trim_start().starts_with(sign));
+    text.split_inclusive('\n').filter(|line| !(is_plain && is_comment(line))).collect()
 }
 
 fn part(blocks: &[&str], name: &str, value: Option<Value<'_>>) -> Option<Part> {
@@ -241,6 +251,11 @@ mod tests {
             let found = told("terragrunt.hcl", &text);
             assert_eq!(found.is_empty(), checked, "{asked}: {found:?}");
         }
+        let said = "# env.hcl is for read_terragrunt_config, see root.hcl\nlocals {\n  // read_terragrunt_config(x)\n}\n";
+        assert!(told("terragrunt.hcl", said).is_empty(), "a comment reads nothing");
+        // The second line is code.
+        let hidden = "locals {\n  a = <<E\nx\nE\n  b = [ /*\n# */ read_terragrunt_config(\"env.inc\") ]\n}\n";
+        assert!(!told("terragrunt.hcl", hidden).is_empty());
     }
 
     #[test]

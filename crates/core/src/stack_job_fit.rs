@@ -9,9 +9,9 @@ use crate::stack_spec::JobSpec;
 const OURS: [&str; 2] = ["deployments.plural.sh/", "plural.sh/"];
 /// The one annotation of Kubernetes that a stack may set: some of the others loosen what confines a container.
 const OF_KUBERNETES: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
-/// What labels and annotations begin with by which other programs in a cluster give a Pod an identity of a cloud, a network or a runtime:
-/// the run's account and the agent say these, and no stack.
-const GRANTS: [&str; 8] = [
+/// Prefixes of labels and annotations by which other programs in a cluster give a Pod an identity of a cloud, a network, a volume or a
+/// runtime: these come from the run's account and the agent, and never from a stack.
+const GRANTS: [&str; 11] = [
     "iam.amazonaws.com/",
     "aadpodidbinding",
     "k8s.v1.cni.cncf.io/",
@@ -20,6 +20,9 @@ const GRANTS: [&str; 8] = [
     "io.katacontainers.",
     "io.kubernetes.cri-o.",
     "run.oci.",
+    "sidecar.istio.io/userVolume",
+    "sidecar.istio.io/proxyImage",
+    "inject.istio.io/",
 ];
 /// What a run may ask of its node.
 const RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];

@@ -98,6 +98,9 @@ impl Collected {
             // Brackets and rulers occur in any output.
             if line.chars().any(char::is_alphanumeric) {
                 self.add(line.as_bytes(), PIECE);
+                if line.len() >= LEAST_SETTING {
+                    self.forms(line);
+                }
             }
         }
     }

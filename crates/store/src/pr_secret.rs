@@ -237,7 +237,6 @@ impl PrSecretStore for Database {
             ) => return Ok(()),
         };
         if after == Some(PrSecretState::Written) {
-            let age = |one: &row::Model| (one.created_at, one.id);
             for before in all.iter().filter(|one| age(one) < age(&found)) {
                 replace(&mut write, before, &found, by.at).await?;
             }
@@ -301,6 +300,11 @@ fn of_instances(of: impl IntoIterator<Item = uuid::Uuid>) -> Select<row::Entity>
         .filter(row::Column::InstanceId.is_in(of))
         .order_by_asc(row::Column::Id)
         .lock_exclusive()
+}
+
+/// The order of the Secrets of an instance.
+fn age(row: &row::Model) -> (DateTime<Utc>, uuid::Uuid) {
+    (row.created_at, row.id)
 }
 
 /// The place of a Secret.
@@ -562,6 +566,8 @@ pub(crate) async fn settle(write: &mut Write<'_>, of: &[PrInstanceId], at: DateT
         return Ok(());
     }
     let unasked = pr_instance::without_secrets_in_tx(&write.tx, of).await?;
+    let written: Vec<row::Model> =
+        found.iter().filter(|one| one.state == PrSecretState::Written.as_str()).cloned().collect();
     for found in found {
         let state = word(PrSecretState::parse(&found.state), STATE)?;
         let of = instances.iter().find(|(id, _)| id.uuid() == found.instance_id);
@@ -584,6 +590,16 @@ pub(crate) async fn settle(write: &mut Write<'_>, of: &[PrInstanceId], at: DateT
         }
         if after.is_due() {
             row.due_at = set(Some(at));
+        }
+        // An agent may have written another one since this one was asked for, and its cluster has that one now.
+        let before = written.iter().filter(|one| {
+            let is_of_instance = one.instance_id == found.instance_id;
+            is_of_instance && place(one) == place(&found) && age(one) < age(&found)
+        });
+        if after == PrSecretState::Due
+            && let Some(last) = before.max_by_key(|one| age(one))
+        {
+            row.previous_id = set(Some(last.id));
         }
         row.update(&write.tx).await.map_err(db(WRITING))?;
         if after.is_due() {

@@ -12,7 +12,7 @@ use plural_core::stack_pull_request::check_releasable;
 use super::fleet_plans::BegunFleetPlan;
 use crate::app::App;
 use crate::fleet_plan::fleet_plan_tellers;
-use crate::job::{Job, JobFailure, NewJob};
+use crate::job::{ABOUT_A_DAY, Job, JobFailure, NewJob};
 use crate::records::there;
 
 /// The pause before each retry. After the last one, the plan waits for a user, a new commit, or its target branch to move.
@@ -31,6 +31,7 @@ impl BegunFleetPlan {
 
 impl Job for RenewFleetPlan {
     const KIND: &'static str = "renew_fleet_plan";
+    const ATTEMPTS: u32 = ABOUT_A_DAY;
     /// The plan that failed, and how often it was made again, this time included.
     type Payload = BegunFleetPlan;
 

@@ -94,7 +94,10 @@ pub(crate) async fn deployed(door: &Door, name: &str) -> (AgentHandle, Service, 
     let mut new = new_service(&repository, "web");
     new.configuration = Configuration::from([("k".to_owned(), "v".to_owned())]);
     let service = door.app.service_create(&door.admin, &by_id(&made.cluster), new).await.unwrap();
-    let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
+    // On a busy machine the cluster is answered before this console has heard of it.
+    let token = made.deploy_token.expose_secret();
+    let agent =
+        eventually(async || door.app.agent_authenticate(token).map_err(|error| error.to_string())).await;
     let answer = poll_until(door, &agent, None, |answer| {
         answer.services.iter().any(|spec| spec.artifact_digest.is_some())
     })

@@ -29,7 +29,7 @@ pub struct FleetPlan {
     pub sha: Option<String>,
     /// The commit of its target branch; absent until the console has found it, and without a target branch.
     pub base_sha: Option<String>,
-    /// Whether the plan is of the commit merged into that: the branch had moved.
+    /// Whether the plan is of the commit merged into `baseSha`: the target branch had moved.
     pub merged: Option<bool>,
     /// The commit that its target branch moved to, if the plan would differ there: then the console makes it again, within five
     /// minutes, or at once by `replanPullRequest`. Absent if the branch did not move, and if that changes nothing.
@@ -178,7 +178,7 @@ pub struct FleetPlanStack {
     pub problem: Option<String>,
     /// The stack.
     pub stack: Option<StackRef>,
-    /// The run that plans it; absent until it is created, if there is none, and once it was pruned.
+    /// The run that plans it; absent until it is created, if there is none, and once it was deleted.
     pub run: Option<FleetPlanRun>,
 }
 
@@ -260,7 +260,7 @@ pub struct CreateFleetPlan {
     /// Commit, branch or tag.
     #[serde(rename = "ref")]
     pub reference: String,
-    /// The branch that it goes to: only services that follow it are reached, by what differs from it. Absent: all services of the repository, by what differs from what they are at.
+    /// The target branch: the plan covers only services that follow it, by their difference to it. Absent: all services of the repository, by their difference to their current revision.
     pub base: Option<String>,
     /// The pull request that it is of.
     pub pull_request_id: Option<String>,

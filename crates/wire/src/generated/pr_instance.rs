@@ -57,7 +57,7 @@ pub struct PrInstance {
     pub automation: Option<PrAutomationRef>,
     /// Its project.
     pub project: Option<ProjectRef>,
-    /// The pull request of its current version; absent once that is pruned.
+    /// The pull request of its current version; absent once that is deleted.
     pub pull_request: Option<PullRequestRef>,
     /// The last pull request that is to change or remove it, and was not merged.
     pub change: Option<PullRequestRef>,

@@ -57,7 +57,7 @@ pub struct PullRequestLife {
     /// Its labels.
     #[serde(default, deserialize_with = "list")]
     pub labels: Vec<String>,
-    /// The head commit, open or merged; absent before it was read back.
+    /// The head commit, also after a merge; absent before it was read back.
     pub head: Option<String>,
     /// It is a draft.
     pub draft: Option<bool>,

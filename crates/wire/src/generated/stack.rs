@@ -26,7 +26,7 @@ pub struct InfrastructureStack {
     pub protect: bool,
     /// Neither commits nor the schedule nor changes of the stack start runs.
     pub paused: bool,
-    /// Status of its newest run other than a dry run or a drift detection; absent before the first one.
+    /// Status of its newest run other than a dry run or a drift check; absent before the first one.
     pub status: Option<StackStatus>,
     /// The last applied commit.
     pub sha: Option<String>,
@@ -89,7 +89,7 @@ pub struct StackDetails {
     pub source_error: Option<String>,
     /// Interval of polls of its code; absent: each fetch of the repository.
     pub interval: Option<String>,
-    /// The connection to the git host for plans of its pull requests; absent: each one that may use the repository, or if you
+    /// The connection to the git host for plans of its pull requests; absent: each one that may touch the repository, or if you
     /// may not see it.
     pub connection: Option<ScmConnectionRef>,
     /// The repository of its code; absent if you may not see it, and for a stack with a state and no runs.
@@ -529,8 +529,8 @@ fragment Tag on Tag { name value }";
 }
 
 /// Deletes a stack, for its administrators. A stack with a source and resources is destroyed first: a run plans that, waits for
-/// approval if the stack requires it, and the stack is deleted when the run has succeeded. A stack without a source is forgotten, like
-/// with `detachStack`.
+/// approval if the stack requires it, and the stack is deleted when the run has succeeded. A stack without a source is deleted, and
+/// nothing is destroyed, as with `detachStack`.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteStack {
@@ -573,7 +573,7 @@ impl Operation for DetachStack {
 }";
 }
 
-/// Reverts the deletion of a stack, if its destruction has not begun.
+/// Cancels the deletion of a stack, if its destruction has not begun.
 #[derive(Debug, Clone, Serialize)]
 pub struct RestoreStack {
     pub id: String,
@@ -622,7 +622,7 @@ fragment StackStateVersion on StackStateVersion { id serial lineage digest size 
 fragment Tag on Tag { name value }";
 }
 
-/// Releases anybody's lock of a stack's state. Later writes of its tool are stored as rejected versions.
+/// Releases the lock of a stack's state, whoever holds it. Later writes of its tool are stored as rejected versions.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForceUnlockStack {

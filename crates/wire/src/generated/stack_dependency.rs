@@ -49,7 +49,7 @@ pub struct StackNode {
     pub id: String,
     /// Unique name.
     pub name: String,
-    /// Status of its newest run other than a dry run or a drift detection; absent before the first one.
+    /// Status of its newest run other than a dry run or a drift check; absent before the first one.
     pub status: Option<StackStatus>,
     /// Since when it is being destroyed and deleted.
     pub deleted_at: Option<DateTime<Utc>>,

@@ -10,11 +10,11 @@ use crate::{
     shared::list,
 };
 
-/// The results of a stack's drift detection. A failed one leaves the findings of the last successful one.
+/// The results of a stack's drift checks. A failed one leaves the findings of the last successful one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackDriftCheck {
-    /// When the last successful detection ended.
+    /// When the last successful check ended.
     pub checked_at: Option<DateTime<Utc>>,
     /// The number of its run.
     pub run_number: Option<i64>,
@@ -22,7 +22,7 @@ pub struct StackDriftCheck {
     pub count: i64,
     /// Number of those that are not listed, because there are too many.
     pub left_out: i64,
-    /// Why the newest detection failed; absent if it succeeded.
+    /// Why the newest check failed; absent if it succeeded.
     pub error: Option<String>,
     /// When it failed.
     pub failed_at: Option<DateTime<Utc>>,
@@ -46,7 +46,7 @@ pub struct StackDriftField {
 /// The resources of a stack that drifted, one page of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackDriftPage {
-    /// The resources that something other than its tool changed, as of the last successful detection.
+    /// The resources that something other than its tool changed, as of the last successful check.
     #[serde(default, deserialize_with = "page")]
     pub drift: Connection<StackDriftedResource>,
 }
@@ -67,7 +67,7 @@ pub struct StackDriftSchedule {
     pub crontab: Option<String>,
     /// IANA name of its time zone; absent: UTC.
     pub time_zone: Option<String>,
-    /// When the next detection is due.
+    /// When the next check is due.
     pub next_at: Option<DateTime<Utc>>,
 }
 
@@ -79,11 +79,11 @@ pub struct StackDriftSummary {
     pub id: String,
     /// Unique name.
     pub name: String,
-    /// Its drift status, as of the last detection.
+    /// Its drift status, as of the last check.
     pub drift_status: StackDriftStatus,
     /// Since when drift is found; absent if there is none.
     pub drifted_at: Option<DateTime<Utc>>,
-    /// The results of its drift detection; absent before the first one.
+    /// The results of its drift checks; absent before the first one.
     pub drift_check: Option<StackDriftCheck>,
     /// The settings of its drift detection; absent if it only runs on request.
     pub drift_schedule: Option<StackDriftSchedule>,
@@ -93,7 +93,7 @@ pub struct StackDriftSummary {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StackDriftedResource {
-    /// Id. It stays as long as each detection finds the address.
+    /// Id. It stays as long as each check finds the address.
     pub id: String,
     /// Its address in the code.
     pub address: String,
@@ -108,7 +108,7 @@ pub struct StackDriftedResource {
     pub left_out: i64,
     /// The number of the last run that found it.
     pub run_number: i64,
-    /// When it was first found; each detection since has found it.
+    /// When it was first found; each check since has found it.
     pub first_seen_at: DateTime<Utc>,
     /// When it was last found.
     pub last_seen_at: DateTime<Utc>,
@@ -141,7 +141,7 @@ impl StackDriftAction {
     }
 }
 
-/// The drift status of a stack, as of the last detection.
+/// The drift status of a stack, as of the last check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum StackDriftStatus {
@@ -149,7 +149,7 @@ pub enum StackDriftStatus {
     Drifted,
     /// Reality matches the state.
     InSync,
-    /// There was no detection yet.
+    /// There was no check yet.
     Unchecked,
     /// One that a newer console knows and this client does not.
     #[serde(other)]
@@ -210,7 +210,7 @@ fragment StackDriftPage on InfrastructureStack { drift(after: $after, first: $fi
 fragment StackDriftedResource on StackDriftedResource { id address type provider action leftOut runNumber firstSeenAt lastSeenAt fields { ...StackDriftField } }";
 }
 
-/// Starts a drift detection of a stack: a run that changes nothing, needs no approval, and reports what something other than the
+/// Starts a drift check of a stack: a run that changes nothing, needs no approval, and reports what something other than the
 /// stack's tool changed.
 #[derive(Debug, Clone, Serialize)]
 pub struct CheckStackDrift {

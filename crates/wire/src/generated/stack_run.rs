@@ -277,7 +277,7 @@ pub struct StackViolationCause {
 pub enum StackRunGroup {
     /// Commands that a user gave.
     Commands,
-    /// Drift detection.
+    /// Drift checks.
     Drift,
     /// Plans of pull requests and previews, which are never applied.
     PullRequest,

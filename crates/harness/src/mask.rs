@@ -151,8 +151,8 @@ impl Collected {
     }
 
     fn form(&mut self, form: &str, piece: usize) {
-        // A form longer than a piece may be searched for twice.
-        if self.forms + 2 * form.len() <= MOST_FORMS {
+        // Lines are searched for one by one, so that a log keeps their number. A form longer than a piece may be searched for twice.
+        if !form.contains('\n') && self.forms + 2 * form.len() <= MOST_FORMS {
             self.forms += self.add(form.as_bytes(), piece);
         }
     }
